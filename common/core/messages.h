@@ -1,0 +1,183 @@
+// Everything that coordinator, agents and command line say to each other, as values. common/wire gives them
+// their form on the wire (schemas/heddle.capnp, which is the protocol's specification).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/core/flow.h"
+#include "common/core/plan.h"
+#include "common/core/units.h"
+
+namespace heddle {
+
+enum class Role : std::uint8_t { host, leaf, spine, cli };
+// An agent in `observe` never programs anything, whatever it is sent.
+enum class Mode : std::uint8_t { observe, program };
+
+struct PortStatus {
+  std::string name;
+  bool carrier{};
+  std::uint64_t tx_bytes{};  // since boot; the coordinator takes differences
+  std::uint64_t rx_bytes{};
+  bool operator==(const PortStatus&) const = default;
+};
+
+struct EnforcerCapability {
+  std::string name;  // "port-tables"
+  Granularity granularity{};
+  bool usable{};
+  std::string reason;  // why not, and what to do about it; empty if usable
+  bool operator==(const EnforcerCapability&) const = default;
+};
+
+struct SourceCapability {
+  std::string name;  // "ebpf"
+  bool usable{};
+  std::string reason;
+  bool operator==(const SourceCapability&) const = default;
+};
+
+// First word of an agent on every connection. `instance` is drawn at each start, so that two agents with one
+// name are told from one that reconnects (safety rule 9).
+struct Hello {
+  Role role{};
+  Mode mode{};
+  bool disabled{};
+  std::string software;
+  std::string boot_id;
+  std::uint64_t instance{};
+  PlanVersion installed;     // what was read back
+  PlanVersion highest_seen;  // no coordinator may begin below it (safety rule 4)
+  std::uint64_t digest{};    // of the installed pins
+  std::vector<EnforcerCapability> enforcers;
+  std::vector<SourceCapability> sources;
+  std::vector<PortStatus> ports;
+  bool operator==(const Hello&) const = default;
+};
+
+struct Welcome {
+  PlanVersion version;
+  Duration report_interval{};
+  Duration lease{};
+  bool operator==(const Welcome&) const = default;
+};
+
+// The receiver is told why and goes on observing; it programs nothing new.
+struct Refusal {
+  Errc code{};
+  std::string reason;
+  bool operator==(const Refusal&) const = default;
+};
+
+// What one subflow did in one interval.
+struct FlowDelta {
+  WireKey key;
+  Bytes bytes;
+  std::uint64_t packets{};
+  Bytes message_length;   // the longest RETH length that began in the interval; 0: none seen
+  std::string out_port;   // where it left this node; empty on a host
+  std::string source;     // the flow source that saw it: "ebpf"
+  bool reset{};           // the counter went back or the entry was new after a loss: the delta is a lower bound
+  bool operator==(const FlowDelta&) const = default;
+};
+
+struct Report {
+  std::uint64_t number{};  // gaps show lost reports
+  Time begin;              // sender's boot time
+  Duration length{};
+  bool gap{};              // something between the last report and this one could not be seen
+  std::vector<FlowDelta> flows;
+  std::vector<PortStatus> ports;
+  bool operator==(const Report&) const = default;
+};
+
+// A destination that `main` no longer offers through a port which carries or could carry a pin.
+struct Withdrawal {
+  Prefix destination;
+  std::string out_port;
+  auto operator<=>(const Withdrawal&) const = default;
+};
+
+// Sent at once, not at the next report: what changed about links and routes. Whole state each time, so that
+// nothing depends on an earlier one having arrived.
+struct LinkChange {
+  std::vector<PortStatus> ports;
+  std::vector<Withdrawal> withdrawn;
+  bool operator==(const LinkChange&) const = default;
+};
+
+struct PinFailure {
+  SteeringUnit unit;
+  Errc code{};
+  std::string reason;
+  bool operator==(const PinFailure&) const = default;
+};
+
+// What was read back from the kernel, never what was merely sent to it.
+struct Acknowledgement {
+  PlanVersion version;
+  std::uint64_t digest{};  // of the pins that are installed
+  std::uint32_t installed{};
+  std::vector<PinFailure> failed;  // includes pins that rule 12 or rule 6 took away
+  bool disabled{};
+  std::string conflict;  // foreign state in our ranges, named; empty if none
+  Duration apply_time{};
+  bool operator==(const Acknowledgement&) const = default;
+};
+
+struct Snapshot {
+  NodePlan plan;
+  std::uint64_t digest{};
+  bool operator==(const Snapshot&) const = default;
+};
+
+// Asks for the whole plan of the sender's node.
+struct SnapshotRequest {
+  PlanVersion have;
+  std::string reason;
+  bool operator==(const SnapshotRequest&) const = default;
+};
+
+struct Heartbeat {
+  PlanVersion version;
+  std::uint64_t digest{};  // of this node's pins
+  Duration lease{};
+  bool operator==(const Heartbeat&) const = default;
+};
+
+// The off switch, and back. Answered by an Acknowledgement.
+struct Switch {
+  bool enable{};
+  std::string by;
+  bool operator==(const Switch&) const = default;
+};
+
+// From the command line; the reply is JSON, which the command line prints or makes into a table.
+struct Request {
+  std::uint64_t id{};
+  std::string command;
+  std::vector<std::string> arguments;
+  bool operator==(const Request&) const = default;
+};
+struct Reply {
+  std::uint64_t id{};
+  std::uint8_t exit_code{};
+  std::string json;
+  std::string error;
+  bool operator==(const Reply&) const = default;
+};
+
+using Message = std::variant<Hello, Welcome, Refusal, Report, LinkChange, Acknowledgement, PlanDiff, Snapshot,
+                             SnapshotRequest, Heartbeat, Switch, Request, Reply>;
+
+struct Envelope {
+  std::string node;  // the sender's name; "coordinator" for the coordinator
+  std::uint64_t sequence{};
+  Message message;
+  bool operator==(const Envelope&) const = default;
+};
+
+}  // namespace heddle

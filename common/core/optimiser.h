@@ -1,0 +1,69 @@
+// One interface for every scheme that places flows. Pure: same problem, same seed, same answer.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/core/efficiency.h"
+#include "common/core/flow.h"
+#include "common/core/routing.h"
+#include "common/core/topology.h"
+
+namespace heddle {
+
+// Paths that exist by the cabling and the links' state, but that routing does not offer from this leaf to
+// that one (safety rule 12): never to be used.
+struct Forbidden {
+  LeafId from;
+  LeafId to;
+  CableId up;
+  auto operator<=>(const Forbidden&) const = default;
+};
+
+struct Problem {
+  const Topology* topology{};
+  const LinkState* links{};
+  Demand demand;
+  // By subflow: subflows with one number must share a path, because one pin moves them together. Empty: each
+  // flow is one unit (its subflows share a path).
+  std::vector<std::uint32_t> unit_of_subflow;
+  // By subflow: where it runs now (the present plan, or the observed or hashed path). Empty: nowhere yet.
+  Routing current;
+  // By subflow: not ours to place; stays on `current`. Empty: all are ours.
+  std::vector<bool> fixed;
+  std::vector<Rate> residual;  // by link: load that is not ours. Empty: none
+  std::vector<Forbidden> forbidden;  // sorted
+  std::uint32_t max_moves{std::numeric_limits<std::uint32_t>::max()};  // churn budget, in units
+};
+
+struct Move {
+  std::uint32_t subflow{};  // the first of its unit
+  Path from;
+  Path to;
+  std::string reason;  // "off leaf3-spine7: 3 elephants, now 1"
+};
+
+struct Placement {
+  Routing routing;
+  std::vector<Move> moves;         // against Problem::current; empty if there was none
+  std::vector<std::string> notes;  // what could not be placed, and why
+  bool proven{};                   // the scheme proved its own objective optimal
+};
+
+class Optimiser {
+ public:
+  virtual ~Optimiser() = default;
+  virtual std::string_view name() const = 0;
+  virtual Placement place(const Problem& problem, std::uint64_t seed) const = 0;
+};
+
+// "ecmp", "greedy", "edge-colouring"; nullptr for an unknown name.
+std::unique_ptr<Optimiser> make_optimiser(std::string_view name);
+std::vector<std::string_view> optimiser_names();
+
+}  // namespace heddle
