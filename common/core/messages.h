@@ -1,5 +1,5 @@
-// Everything that coordinator, agents and command line say to each other, as values. common/wire gives them
-// their form on the wire (schemas/heddle.capnp, which is the protocol's specification).
+// Everything that coordinator, agents and command line say to each other, as values. common/wire
+// gives them their form on the wire (schemas/heddle.capnp, which is the protocol's specification).
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ struct SourceCapability {
   bool operator==(const SourceCapability&) const = default;
 };
 
-// First word of an agent on every connection. `instance` is drawn at each start, so that two agents with one
-// name are told from one that reconnects (safety rule 9).
+// First word of an agent on every connection. `instance` is drawn at each start, so that two agents
+// with one name are told from one that reconnects (safety rule 9).
 struct Hello {
   Role role{};
   Mode mode{};
@@ -77,10 +77,11 @@ struct FlowDelta {
   WireKey key;
   Bytes bytes;
   std::uint64_t packets{};
-  Bytes message_length;   // the longest RETH length that began in the interval; 0: none seen
-  std::string out_port;   // where it left this node; empty on a host
-  std::string source;     // the flow source that saw it: "ebpf"
-  bool reset{};           // the counter went back or the entry was new after a loss: the delta is a lower bound
+  Bytes message_length;  // the longest RETH length that began in the interval; 0: none seen
+  std::string out_port;  // where it left this node; empty on a host
+  std::string source;    // the flow source that saw it: "ebpf"
+  bool reset{};  // the counter went back or the entry was new after a loss: the delta is a lower
+                 // bound
   bool operator==(const FlowDelta&) const = default;
 };
 
@@ -88,7 +89,7 @@ struct Report {
   std::uint64_t number{};  // gaps show lost reports
   Time begin;              // sender's boot time
   Duration length{};
-  bool gap{};              // something between the last report and this one could not be seen
+  bool gap{};  // something between the last report and this one could not be seen
   std::vector<FlowDelta> flows;
   std::vector<PortStatus> ports;
   bool operator==(const Report&) const = default;
@@ -101,8 +102,8 @@ struct Withdrawal {
   auto operator<=>(const Withdrawal&) const = default;
 };
 
-// Sent at once, not at the next report: what changed about links and routes. Whole state each time, so that
-// nothing depends on an earlier one having arrived.
+// Sent at once, not at the next report: what changed about links and routes. Whole state each time,
+// so that nothing depends on an earlier one having arrived.
 struct LinkChange {
   std::vector<PortStatus> ports;
   std::vector<Withdrawal> withdrawn;
@@ -170,8 +171,8 @@ struct Reply {
   bool operator==(const Reply&) const = default;
 };
 
-using Message = std::variant<Hello, Welcome, Refusal, Report, LinkChange, Acknowledgement, PlanDiff, Snapshot,
-                             SnapshotRequest, Heartbeat, Switch, Request, Reply>;
+using Message = std::variant<Hello, Welcome, Refusal, Report, LinkChange, Acknowledgement, PlanDiff,
+                             Snapshot, SnapshotRequest, Heartbeat, Switch, Request, Reply>;
 
 struct Envelope {
   std::string node;  // the sender's name; "coordinator" for the coordinator

@@ -16,8 +16,8 @@
 
 namespace heddle {
 
-// Paths that exist by the cabling and the links' state, but that routing does not offer from this leaf to
-// that one (safety rule 12): never to be used.
+// Paths that exist by the cabling and the links' state, but that routing does not offer from this
+// leaf to that one (safety rule 12): never to be used.
 struct Forbidden {
   LeafId from;
   LeafId to;
@@ -29,14 +29,15 @@ struct Problem {
   const Topology* topology{};
   const LinkState* links{};
   Demand demand;
-  // By subflow: subflows with one number must share a path, because one pin moves them together. Empty: each
-  // flow is one unit (its subflows share a path).
+  // By subflow: subflows with one number must share a path, because one pin moves them together.
+  // Empty: each flow is one unit (its subflows share a path).
   std::vector<std::uint32_t> unit_of_subflow;
-  // By subflow: where it runs now (the present plan, or the observed or hashed path). Empty: nowhere yet.
+  // By subflow: where it runs now (the present plan, or the observed or hashed path). Empty:
+  // nowhere yet.
   Routing current;
   // By subflow: not ours to place; stays on `current`. Empty: all are ours.
   std::vector<bool> fixed;
-  std::vector<Rate> residual;  // by link: load that is not ours. Empty: none
+  std::vector<Rate> residual;        // by link: load that is not ours. Empty: none
   std::vector<Forbidden> forbidden;  // sorted
   std::uint32_t max_moves{std::numeric_limits<std::uint32_t>::max()};  // churn budget, in units
 };

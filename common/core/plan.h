@@ -1,5 +1,6 @@
-// A plan: every pin of every node, with a version and a reason for each. Nodes hold only their own part.
-// Pure values; the coordinator makes them, the agents' programming stage makes the kernel agree with them.
+// A plan: every pin of every node, with a version and a reason for each. Nodes hold only their own
+// part. Pure values; the coordinator makes them, the agents' programming stage makes the kernel
+// agree with them.
 #pragma once
 
 #include <compare>
@@ -24,7 +25,8 @@ struct PlanVersion {
 
 std::string to_string(PlanVersion version);  // "3.17"
 
-// Steering units: the subflows that one pin moves together, by what the agent's enforcer can tell apart.
+// Steering units: the subflows that one pin moves together, by what the agent's enforcer can tell
+// apart.
 struct ByDestination {
   IpAddress destination;
   auto operator<=>(const ByDestination&) const = default;
@@ -44,8 +46,9 @@ using SteeringUnit = std::variant<ByDestination, ByPortAndDestination, ByQueuePa
 
 enum class Granularity : std::uint8_t { destination, port_and_destination, queue_pair };
 
-// Ways of holding a path. An out_port is an interface of the node; the gateway behind it is what the node's
-// `main` table offers there, so that a pin can never point where routing would not (safety rule 12).
+// Ways of holding a path. An out_port is an interface of the node; the gateway behind it is what
+// the node's `main` table offers there, so that a pin can never point where routing would not
+// (safety rule 12).
 struct PortTableRoute {
   std::string out_port;
   auto operator<=>(const PortTableRoute&) const = default;
@@ -99,21 +102,23 @@ struct PlanDiff {
   bool operator==(const PlanDiff&) const = default;
 };
 
-// A digest of units and targets that is the same on every machine and in every version (FNV-1a over a defined
-// byte form; documented in plan.cpp). Reasons do not count.
+// A digest of units and targets that is the same on every machine and in every version (FNV-1a over
+// a defined byte form; documented in plan.cpp). Reasons do not count.
 std::uint64_t digest(const std::vector<Pin>& pins);
 
-// Sorted, no unit twice, fields well formed (ports 1 to 15 characters without '/' or space, addresses specified).
+// Sorted, no unit twice, fields well formed (ports 1 to 15 characters without '/' or space,
+// addresses specified).
 Result<void> validate(const NodePlan& plan);
 
 PlanDiff diff(const NodePlan& from, const NodePlan& to);
 
-// Errc::wrong_node, Errc::gap if the base is not `current`'s version, Errc::stale_plan if it would go back,
-// Errc::invalid_argument if the result's digest is not the announced one. `current` is never half changed.
+// Errc::wrong_node, Errc::gap if the base is not `current`'s version, Errc::stale_plan if it would
+// go back, Errc::invalid_argument if the result's digest is not the announced one. `current` is
+// never half changed.
 Result<NodePlan> apply(const NodePlan& current, const PlanDiff& change);
 
-// What an agent does with a whole plan: an older one never replaces a newer one (safety rule 4); an equal one
-// is a harmless repeat. `highest_seen` survives restarts.
+// What an agent does with a whole plan: an older one never replaces a newer one (safety rule 4); an
+// equal one is a harmless repeat. `highest_seen` survives restarts.
 Result<NodePlan> accept_plan(NodePlan incoming, const std::string& node, PlanVersion highest_seen);
 
 }  // namespace heddle

@@ -41,20 +41,34 @@ inline tl::unexpected<Error> fail(Errc code, std::string message) {
 // The name of a code as logs and JSON show it.
 constexpr const char* to_string(Errc code) {
   switch (code) {
-    case Errc::invalid_argument: return "invalid-argument";
-    case Errc::parse: return "parse";
-    case Errc::not_found: return "not-found";
-    case Errc::duplicate: return "duplicate";
-    case Errc::stale_plan: return "stale-plan";
-    case Errc::wrong_node: return "wrong-node";
-    case Errc::gap: return "gap";
-    case Errc::foreign_state: return "foreign-state";
-    case Errc::kernel: return "kernel";
-    case Errc::io: return "io";
-    case Errc::timeout: return "timeout";
-    case Errc::permission: return "permission";
-    case Errc::unsupported: return "unsupported";
-    case Errc::unobservable: return "unobservable";
+    case Errc::invalid_argument:
+      return "invalid-argument";
+    case Errc::parse:
+      return "parse";
+    case Errc::not_found:
+      return "not-found";
+    case Errc::duplicate:
+      return "duplicate";
+    case Errc::stale_plan:
+      return "stale-plan";
+    case Errc::wrong_node:
+      return "wrong-node";
+    case Errc::gap:
+      return "gap";
+    case Errc::foreign_state:
+      return "foreign-state";
+    case Errc::kernel:
+      return "kernel";
+    case Errc::io:
+      return "io";
+    case Errc::timeout:
+      return "timeout";
+    case Errc::permission:
+      return "permission";
+    case Errc::unsupported:
+      return "unsupported";
+    case Errc::unobservable:
+      return "unobservable";
   }
   return "unknown";
 }

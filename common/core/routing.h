@@ -9,9 +9,10 @@
 
 namespace heddle {
 
-// Attachment, uplink cable (which names the spine), downlink cable, attachment. A path inside one leaf has
-// neither uplink nor downlink. A path whose downlink is not set but whose uplink is leaves the choice among
-// parallel cables to the spine's hash. An unroutable subflow (no live path) has no attachments.
+// Attachment, uplink cable (which names the spine), downlink cable, attachment. A path inside one
+// leaf has neither uplink nor downlink. A path whose downlink is not set but whose uplink is leaves
+// the choice among parallel cables to the spine's hash. An unroutable subflow (no live path) has no
+// attachments.
 struct Path {
   AttachmentId from;
   CableId up;
@@ -25,7 +26,8 @@ struct Path {
 
 using Routing = std::vector<Path>;  // by subflow number (flow.h)
 
-// "spine7", "spine7#2" where parallel cables make it necessary, "local" inside a leaf, "unroutable".
+// "spine7", "spine7#2" where parallel cables make it necessary, "local" inside a leaf,
+// "unroutable".
 std::string to_string(const Topology& topology, const Path& path);
 
 }  // namespace heddle

@@ -1,6 +1,6 @@
-// The fabric as values: leaves, spines, hosts, NICs with their attachments, cables. Built once from a
-// description whose every mistake is reported with its line; immutable afterwards, so any thread may read it.
-// What changes while the fabric runs (which links are up) is LinkState.
+// The fabric as values: leaves, spines, hosts, NICs with their attachments, cables. Built once from
+// a description whose every mistake is reported with its line; immutable afterwards, so any thread
+// may read it. What changes while the fabric runs (which links are up) is LinkState.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace heddle {
 
-// What a fabric file says, before it is checked. `line` is where it says so, 1-based; 0 if generated.
+// What a fabric file says, before it is checked. `line` is where it says so, 1-based; 0 if
+// generated.
 struct FabricDescription {
   struct Leaf {
     std::string name;
@@ -104,9 +105,9 @@ class Topology {
     Rate capacity;
   };
 
-  // Checks everything and reports every mistake, not only the first: names and addresses used twice, unknown
-  // leaves and spines, capacities that are not positive and finite, a cable from a node to itself, a port used
-  // twice on one node, a NIC in no leaf.
+  // Checks everything and reports every mistake, not only the first: names and addresses used
+  // twice, unknown leaves and spines, capacities that are not positive and finite, a cable from a
+  // node to itself, a port used twice on one node, a NIC in no leaf.
   static tl::expected<Topology, std::vector<Mistake>> build(const FabricDescription& description);
 
   const std::string& name() const { return name_; }
@@ -128,7 +129,8 @@ class Topology {
   std::optional<SpineId> find_spine(std::string_view name) const;
   std::optional<HostId> find_host(std::string_view name) const;
   std::optional<NicId> find_nic(const IpAddress& address) const;
-  // The cable behind a leaf's port, the attachment behind a leaf's port; nothing if it is another kind of port.
+  // The cable behind a leaf's port, the attachment behind a leaf's port; nothing if it is another
+  // kind of port.
   std::optional<CableId> cable_at(LeafId leaf, std::string_view leaf_port) const;
   std::optional<AttachmentId> attachment_at(LeafId leaf, std::string_view leaf_port) const;
   // Parallel cables of one pair, in the order of the description; empty if the pair is not cabled.
@@ -142,8 +144,8 @@ class Topology {
   LinkId nic_rx(AttachmentId id) const { return {core_links() + 2 * id.value + 1}; }
   bool is_core(LinkId id) const { return id.value < core_links(); }
   Rate capacity(LinkId id) const;
-  // "leaf3-spine7" for an uplink, "spine7-leaf3" for a downlink, "host1/eth0-leaf3" and back for NIC ports;
-  // parallel cables are told apart by "#2" and so on.
+  // "leaf3-spine7" for an uplink, "spine7-leaf3" for a downlink, "host1/eth0-leaf3" and back for
+  // NIC ports; parallel cables are told apart by "#2" and so on.
   std::string link_name(LinkId id) const;
 
  private:

@@ -1,4 +1,5 @@
-// Units are types. A raw number appears only where it crosses a C interface, with the unit in its name.
+// Units are types. A raw number appears only where it crosses a C interface, with the unit in its
+// name.
 #pragma once
 
 #include <chrono>
@@ -12,11 +13,17 @@ struct Rate {
   double bits_per_second{};
 
   auto operator<=>(const Rate&) const = default;
-  friend constexpr Rate operator+(Rate a, Rate b) { return {a.bits_per_second + b.bits_per_second}; }
-  friend constexpr Rate operator-(Rate a, Rate b) { return {a.bits_per_second - b.bits_per_second}; }
+  friend constexpr Rate operator+(Rate a, Rate b) {
+    return {a.bits_per_second + b.bits_per_second};
+  }
+  friend constexpr Rate operator-(Rate a, Rate b) {
+    return {a.bits_per_second - b.bits_per_second};
+  }
   friend constexpr Rate operator*(Rate a, double k) { return {a.bits_per_second * k}; }
   friend constexpr Rate operator/(Rate a, double k) { return {a.bits_per_second / k}; }
-  friend constexpr double operator/(Rate a, Rate b) { return a.bits_per_second / b.bits_per_second; }
+  friend constexpr double operator/(Rate a, Rate b) {
+    return a.bits_per_second / b.bits_per_second;
+  }
 };
 
 struct Bytes {
@@ -32,8 +39,8 @@ struct Bytes {
 
 using Duration = std::chrono::nanoseconds;
 
-// Time since boot, suspended time included (CLOCK_BOOTTIME): the time of leases and intervals. The core
-// never asks for it; it is handed in with each event.
+// Time since boot, suspended time included (CLOCK_BOOTTIME): the time of leases and intervals. The
+// core never asks for it; it is handed in with each event.
 struct BootClock {
   using duration = Duration;
   using rep = duration::rep;
@@ -54,10 +61,18 @@ struct UnixClock {
 using WallTime = UnixClock::time_point;
 
 inline namespace literals {
-constexpr Rate operator""_gbps(unsigned long long n) { return {static_cast<double>(n) * 1e9}; }
-constexpr Rate operator""_mbps(unsigned long long n) { return {static_cast<double>(n) * 1e6}; }
-constexpr Rate operator""_bps(unsigned long long n) { return {static_cast<double>(n)}; }
-constexpr Bytes operator""_bytes(unsigned long long n) { return {n}; }
+constexpr Rate operator""_gbps(unsigned long long n) {
+  return {static_cast<double>(n) * 1e9};
+}
+constexpr Rate operator""_mbps(unsigned long long n) {
+  return {static_cast<double>(n) * 1e6};
+}
+constexpr Rate operator""_bps(unsigned long long n) {
+  return {static_cast<double>(n)};
+}
+constexpr Bytes operator""_bytes(unsigned long long n) {
+  return {n};
+}
 }  // namespace literals
 
 }  // namespace heddle

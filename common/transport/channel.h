@@ -1,6 +1,7 @@
-// The message channel port: what the logic knows of the network. ZeroMQ stands behind it (zmq_channel.h);
-// tests put a loss-making in-memory channel there. Messages may be lost, repeated after a reconnect, or come
-// late; nothing may depend on one arriving. All calls from the event loop's thread.
+// The message channel port: what the logic knows of the network. ZeroMQ stands behind it
+// (zmq_channel.h); tests put a loss-making in-memory channel there. Messages may be lost, repeated
+// after a reconnect, or come late; nothing may depend on one arriving. All calls from the event
+// loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@ class ServerChannel {
   using Handler = std::function<void(const Peer&, Payload)>;
   virtual ~ServerChannel() = default;
   virtual void on_message(Handler handler) = 0;
-  // Never blocks. Errc::not_found if the peer is gone, Errc::timeout if its queue is full (the message is
-  // dropped; the protocol recovers by heartbeat and snapshot).
+  // Never blocks. Errc::not_found if the peer is gone, Errc::timeout if its queue is full (the
+  // message is dropped; the protocol recovers by heartbeat and snapshot).
   virtual Result<void> send(const Peer& peer, Payload payload) = 0;
 };
 
@@ -37,8 +38,10 @@ class ClientChannel {
   using Handler = std::function<void(Payload)>;
   virtual ~ClientChannel() = default;
   virtual void on_message(Handler handler) = 0;
-  // Connected (after the handshake) or lost, with the reason where one is known ("refused: wrong key").
-  virtual void on_connection(std::function<void(bool connected, const std::string& reason)> handler) = 0;
+  // Connected (after the handshake) or lost, with the reason where one is known ("refused: wrong
+  // key").
+  virtual void on_connection(
+      std::function<void(bool connected, const std::string& reason)> handler) = 0;
   virtual Result<void> send(Payload payload) = 0;
 };
 
