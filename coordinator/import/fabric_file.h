@@ -1,6 +1,7 @@
-// Reads the two files in which operators describe their network: the fabric (leaves, spines, hosts, cables) and
-// the jobs. Every mistake is reported with its line, not only the first, because a file for a thousand hosts is
-// not debugged one error at a time. YAML exceptions stop here. No state; any thread.
+// Reads the two files in which operators describe their network: the fabric (leaves, spines, hosts,
+// cables) and the jobs. Every mistake is reported with its line, not only the first, because a file
+// for a thousand hosts is not debugged one error at a time. YAML exceptions stop here. No state;
+// any thread.
 //
 //   fabric: demo
 //   leaves: [{name: leaf1, rack: rack1}]
@@ -8,7 +9,8 @@
 //   hosts:
 //     - name: h1-1
 //       rack: rack1
-//       nics: [{name: eth0, address: 10.1.1.2, attachments: [{leaf: leaf1, port: p1, capacity: 100G}]}]
+//       nics: [{name: eth0, address: 10.1.1.2, attachments: [{leaf: leaf1, port: p1, capacity:
+//       100G}]}]
 //   cables: [{leaf: leaf1, spine: spine1, leaf_port: up1, spine_port: d1, capacity: 100G}]
 #pragma once
 
@@ -24,13 +26,13 @@ namespace heddle {
 
 using Mistakes = std::vector<Mistake>;  // in the order of their lines; line 0: the file as a whole
 
-// From text. Anchors and aliases are mistakes (a few bytes of them can stand for gigabytes), so are nesting
-// beyond what the format needs and more than 32 MiB of text.
+// From text. Anchors and aliases are mistakes (a few bytes of them can stand for gigabytes), so are
+// nesting beyond what the format needs and more than 16 MiB of text.
 tl::expected<Topology, Mistakes> parse_fabric(std::string_view yaml);
 tl::expected<Topology, Mistakes> load_fabric(const std::string& path);
 
-// jobs: [{name: A, hosts: [h1-1, h2-1]}]. Hosts that the topology does not have are mistakes; a host may take
-// part in several jobs.
+// jobs: [{name: A, hosts: [h1-1, h2-1]}]. Hosts that the topology does not have are mistakes; a
+// host may take part in several jobs.
 tl::expected<std::vector<JobDeclaration>, Mistakes> parse_jobs(std::string_view yaml,
                                                                const Topology& topology);
 tl::expected<std::vector<JobDeclaration>, Mistakes> load_jobs(const std::string& path,
