@@ -23,6 +23,10 @@ namespace {
 // things only.
 constexpr Rate kUnread{1.0};
 
+// A topology has a place for every pair of leaf and spine, so a small file could ask for a great
+// deal of memory.
+constexpr std::size_t kMostPairs = 4'000'000;
+
 tl::unexpected<Mistakes> in_order(Mistakes mistakes) {
   std::stable_sort(mistakes.begin(), mistakes.end(),
                    [](const Mistake& a, const Mistake& b) { return a.line < b.line; });
@@ -139,6 +143,7 @@ std::optional<JobDeclaration> read_job(const YamlNode& node, const Topology& top
   const auto name = fields.name("name");
   const std::string shown = name.value_or("?");
   std::set<std::string> members;
+  const std::size_t before = mistakes.size();
   const bool listed = fields.list("hosts", [&](const YamlNode& item) {
     if (item.kind != YamlNode::Kind::scalar)
       mistakes.push_back({item.line, fmt::format("job '{}': a host is given by its name", shown)});
@@ -153,7 +158,7 @@ std::optional<JobDeclaration> read_job(const YamlNode& node, const Topology& top
     else
       job.hosts.push_back(item.text);
   });
-  if (listed && job.hosts.empty())
+  if (listed && job.hosts.empty() && mistakes.size() == before)
     mistakes.push_back({job.line, fmt::format("job '{}' has no hosts", shown)});
   if (!name)
     return {};
@@ -215,6 +220,12 @@ tl::expected<Topology, Mistakes> parse_fabric(std::string_view yaml) {
     return tl::unexpected(Mistakes{root.error()});
   Mistakes mistakes;
   const FabricDescription description = read_fabric(*root, mistakes);
+  if (description.leaves.size() * description.spines.size() > kMostPairs) {
+    mistakes.push_back(
+        {0, fmt::format("{} leaves x {} spines are more than the {} pairs that are handled",
+                        description.leaves.size(), description.spines.size(), kMostPairs)});
+    return in_order(std::move(mistakes));
+  }
   auto topology = Topology::build(description);
   if (!topology)
     mistakes.insert(mistakes.end(), topology.error().begin(), topology.error().end());

@@ -63,7 +63,13 @@ class TreeBuilder : public YAML::EventHandler {
       root_ = std::move(node);
       return root_;
     }
-    return open_.back()->items.emplace_back(std::move(node));
+    YamlNode& parent = *open_.back();
+    // The parser notices an absent value only at what follows it, perhaps lines later: its key
+    // knows better.
+    if (kind == YamlNode::Kind::null && parent.kind == YamlNode::Kind::map &&
+        parent.items.size() % 2 == 1)
+      node.line = parent.items.back().line;
+    return parent.items.emplace_back(std::move(node));
   }
   // The pointers stay valid: only the innermost open node's items grow, and none of them is open.
   void open(const YAML::Mark& mark, YamlNode& node) {
