@@ -1,0 +1,15 @@
+# The laboratory: a fabric of network namespaces on a real kernel, and what runs in it. Needs root; its tests
+# carry the label lab and run one at a time, because they measure.
+file(GLOB lab_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/lab/*.cpp)
+list(FILTER lab_sources EXCLUDE REGEX "(_test|_main)\\.cpp$")
+add_library(heddle_lab STATIC ${lab_sources})
+target_include_directories(heddle_lab PUBLIC ${CMAKE_SOURCE_DIR})
+target_link_libraries(heddle_lab PUBLIC heddle_core Threads::Threads PRIVATE ZLIB::ZLIB)
+
+set(lab_parts heddle_lab)
+foreach(part heddle_agent heddle_agent_netlink heddle_agent_observe heddle_agent_program heddle_transport)
+  if(TARGET ${part})
+    list(APPEND lab_parts ${part})
+  endif()
+endforeach()
+heddle_test(lab lab LINK ${lab_parts})

@@ -1,0 +1,641 @@
+#include "tests/lab/netlink.h"
+
+#include <fmt/format.h>
+#include <linux/fib_rules.h>
+#include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/nexthop.h>
+#include <linux/pkt_sched.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "common/core/check.h"
+
+namespace heddle::lab {
+namespace {
+
+constexpr int kSendBuffer = 4 << 20;
+
+// Indices of veths are ours to choose, so that a batch can name what it has just made. They are far
+// above what the kernel gives by itself.
+std::atomic<int> next_index{1000};
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+int family_of(Family family) {
+  return family == Family::v4 ? AF_INET : AF_INET6;
+}
+
+IpAddress address_from(const rtattr* attribute, std::uint8_t family) {
+  IpAddress address;
+  address.family = family == AF_INET6 ? Family::v6 : Family::v4;
+  std::memcpy(address.octets.data(), RTA_DATA(attribute),
+              std::min<std::size_t>(RTA_PAYLOAD(attribute), address.size()));
+  return address;
+}
+
+std::uint32_t u32_from(const rtattr* attribute) {
+  std::uint32_t value = 0;
+  std::memcpy(&value, RTA_DATA(attribute), std::min<std::size_t>(RTA_PAYLOAD(attribute), 4));
+  return value;
+}
+
+// Calls each(attribute) for the attributes behind a fixed header.
+template <class Header, class Each>
+void for_each_attribute(const nlmsghdr& message, Each&& each) {
+  const auto* data = static_cast<const char*>(NLMSG_DATA(&message));
+  const auto* attribute = reinterpret_cast<const rtattr*>(data + NLMSG_ALIGN(sizeof(Header)));
+  int left = static_cast<int>(message.nlmsg_len) -
+             static_cast<int>(NLMSG_LENGTH(NLMSG_ALIGN(sizeof(Header))));
+  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
+    each(attribute->rta_type & NLA_TYPE_MASK, attribute);
+}
+
+// The kernel's own words, when it has any (NLMSGERR_ATTR_MSG).
+std::string words_of(const nlmsghdr& message) {
+  if (!(message.nlmsg_flags & NLM_F_ACK_TLVS))
+    return {};
+  const auto* error = static_cast<const nlmsgerr*>(NLMSG_DATA(&message));
+  std::size_t skip = sizeof(nlmsgerr);
+  if (!(message.nlmsg_flags & NLM_F_CAPPED))
+    skip += error->msg.nlmsg_len - sizeof(nlmsghdr);
+  const auto* begin = reinterpret_cast<const char*>(error) + NLMSG_ALIGN(skip);
+  int left = static_cast<int>(message.nlmsg_len - NLMSG_HDRLEN - NLMSG_ALIGN(skip));
+  for (auto* attribute = reinterpret_cast<const rtattr*>(begin); RTA_OK(attribute, left);
+       attribute = RTA_NEXT(attribute, left))
+    if ((attribute->rta_type & NLA_TYPE_MASK) == NLMSGERR_ATTR_MSG)
+      return fmt::format(" ({})", static_cast<const char*>(RTA_DATA(attribute)));
+  return {};
+}
+
+// Kernel ticks per microsecond, as tbf counts time.
+double ticks_per_microsecond() {
+  static const double ticks = [] {
+    std::ifstream file("/proc/net/psched");
+    std::uint32_t to_microseconds = 1000;
+    std::uint32_t to_ticks = 64;
+    std::uint32_t resolution = 1000000;
+    file >> std::hex >> to_microseconds >> to_ticks >> resolution;
+    return static_cast<double>(to_microseconds) / to_ticks * (resolution / 1e6);
+  }();
+  return ticks;
+}
+
+}  // namespace
+
+// One message at the end of the queue; its length grows with each attribute.
+class Netlink::Message {
+ public:
+  Message(std::vector<std::byte>& queue, std::uint16_t type, std::uint16_t flags,
+          std::uint32_t sequence)
+      : queue_(queue), start_(queue.size()) {
+    nlmsghdr header{};
+    header.nlmsg_type = type;
+    header.nlmsg_flags = flags;
+    header.nlmsg_seq = sequence;
+    raw(bytes_of(header));
+  }
+  Message& raw(std::span<const std::byte> bytes) {
+    queue_.insert(queue_.end(), bytes.begin(), bytes.end());
+    queue_.resize(start_ + NLMSG_ALIGN(queue_.size() - start_));
+    nlmsghdr header;
+    std::memcpy(&header, queue_.data() + start_, sizeof(header));
+    header.nlmsg_len = static_cast<std::uint32_t>(queue_.size() - start_);
+    std::memcpy(queue_.data() + start_, &header, sizeof(header));
+    return *this;
+  }
+  template <class Header>
+  Message& fixed(const Header& header) {
+    return raw(bytes_of(header));
+  }
+  Message& attribute(int type, std::span<const std::byte> bytes) {
+    rtattr head{};
+    head.rta_type = static_cast<std::uint16_t>(type);
+    head.rta_len = static_cast<std::uint16_t>(RTA_LENGTH(bytes.size()));
+    std::vector<std::byte> whole(head.rta_len);
+    std::memcpy(whole.data(), &head, sizeof(head));
+    if (!bytes.empty())
+      std::memcpy(whole.data() + RTA_LENGTH(0), bytes.data(), bytes.size());
+    return raw(whole);
+  }
+  template <class T>
+  Message& value(int type, const T& value) {
+    return attribute(type, bytes_of(value));
+  }
+  Message& text(int type, std::string_view text) {
+    const std::string terminated(text);
+    return attribute(type, std::as_bytes(std::span(terminated.c_str(), terminated.size() + 1)));
+  }
+  Message& address(int type, const IpAddress& address) {
+    return attribute(type, std::as_bytes(std::span(address.octets.data(), address.size())));
+  }
+  // Everything that `inner` adds lies inside one attribute.
+  template <class Inner>
+  Message& nest(int type, Inner&& inner) {
+    const std::size_t at = queue_.size();
+    value(type, std::array<std::byte, 0>{});
+    queue_.resize(at + RTA_LENGTH(0));
+    inner(*this);
+    rtattr head{};
+    head.rta_type = static_cast<std::uint16_t>(type | NLA_F_NESTED);
+    head.rta_len = static_cast<std::uint16_t>(queue_.size() - at);
+    std::memcpy(queue_.data() + at, &head, sizeof(head));
+    return raw({});
+  }
+
+ private:
+  std::vector<std::byte>& queue_;
+  std::size_t start_;
+};
+
+Result<Netlink> Netlink::open(const NetNamespace& where) {
+  auto fd = where.socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+  if (!fd)
+    return tl::unexpected(fd.error());
+  const int on = 1;
+  ::setsockopt(*fd, SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof(kSendBuffer));
+  ::setsockopt(*fd, SOL_SOCKET, SO_RCVBUFFORCE, &kSendBuffer, sizeof(kSendBuffer));
+  ::setsockopt(*fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));
+  ::setsockopt(*fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
+  ::setsockopt(*fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
+  const timeval patience{.tv_sec = 10, .tv_usec = 0};
+  ::setsockopt(*fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  Netlink result;
+  result.fd_ = *fd;
+  result.namespace_fd_ = ::dup(where.fd());
+  return result;
+}
+
+Netlink::Netlink(Netlink&& other) noexcept {
+  *this = std::move(other);
+}
+
+Netlink& Netlink::operator=(Netlink&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(namespace_fd_, other.namespace_fd_);
+  std::swap(sequence_, other.sequence_);
+  std::swap(first_queued_, other.first_queued_);
+  queue_.swap(other.queue_);
+  std::swap(last_offset_, other.last_offset_);
+  queued_what_.swap(other.queued_what_);
+  index_.swap(other.index_);
+  return *this;
+}
+
+Netlink::~Netlink() {
+  if (fd_ >= 0)
+    ::close(fd_);
+  if (namespace_fd_ >= 0)
+    ::close(namespace_fd_);
+}
+
+Netlink::Message Netlink::begin(std::uint16_t type, std::uint16_t flags, std::string what) {
+  last_offset_ = queue_.size();
+  queued_what_.push_back(std::move(what));
+  return Message(queue_, type, static_cast<std::uint16_t>(NLM_F_REQUEST | flags), ++sequence_);
+}
+
+void Netlink::add_veth(std::string_view name, Netlink& peer, std::string_view peer_name, int mtu) {
+  ifinfomsg link{};
+  link.ifi_index = next_index++;
+  ifinfomsg other{};
+  other.ifi_index = next_index++;
+  begin(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, fmt::format("veth {} - {}", name, peer_name))
+      .fixed(link)
+      .text(IFLA_IFNAME, name)
+      .value(IFLA_MTU, mtu)
+      .nest(IFLA_LINKINFO, [&](Message& info) {
+        info.text(IFLA_INFO_KIND, "veth").nest(IFLA_INFO_DATA, [&](Message& data) {
+          data.nest(VETH_INFO_PEER, [&](Message& end) {
+            end.fixed(other)
+                .text(IFLA_IFNAME, peer_name)
+                .value(IFLA_MTU, mtu)
+                .value(IFLA_NET_NS_FD, peer.namespace_fd_);
+          });
+        });
+      });
+  index_[std::string(name)] = link.ifi_index;
+  peer.index_[std::string(peer_name)] = other.ifi_index;
+}
+
+void Netlink::add_bridge(std::string_view name) {
+  ifinfomsg link{};
+  link.ifi_index = next_index++;
+  begin(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, fmt::format("bridge {}", name))
+      .fixed(link)
+      .text(IFLA_IFNAME, name)
+      .nest(IFLA_LINKINFO, [](Message& info) { info.text(IFLA_INFO_KIND, "bridge"); });
+  index_[std::string(name)] = link.ifi_index;
+}
+
+void Netlink::set_master(std::string_view port, std::string_view bridge) {
+  ifinfomsg link{};
+  link.ifi_index = index_of(port);
+  begin(RTM_NEWLINK, 0, fmt::format("{} into {}", port, bridge))
+      .fixed(link)
+      .value(IFLA_MASTER, index_of(bridge));
+}
+
+void Netlink::set_up(std::string_view name, bool up) {
+  ifinfomsg link{};
+  link.ifi_index = index_of(name);
+  link.ifi_change = IFF_UP;
+  link.ifi_flags = up ? IFF_UP : 0;
+  begin(RTM_NEWLINK, 0, fmt::format("{} {}", name, up ? "up" : "down")).fixed(link);
+}
+
+void Netlink::set_mtu(std::string_view name, int mtu) {
+  ifinfomsg link{};
+  link.ifi_index = index_of(name);
+  begin(RTM_NEWLINK, 0, fmt::format("{} mtu {}", name, mtu)).fixed(link).value(IFLA_MTU, mtu);
+}
+
+void Netlink::delete_link(std::string_view name) {
+  ifinfomsg link{};
+  link.ifi_index = index_of(name);
+  begin(RTM_DELLINK, 0, fmt::format("removing {}", name)).fixed(link);
+}
+
+void Netlink::add_address(std::string_view name, const IpAddress& address, int prefix_length) {
+  ifaddrmsg head{};
+  head.ifa_family = static_cast<std::uint8_t>(family_of(address.family));
+  head.ifa_prefixlen = static_cast<std::uint8_t>(prefix_length);
+  head.ifa_index = static_cast<std::uint32_t>(index_of(name));
+  // Duplicate address detection would keep an IPv6 address unusable for a second; here nobody else
+  // has it.
+  if (address.family == Family::v6)
+    head.ifa_flags = IFA_F_NODAD;
+  begin(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE,
+        fmt::format("address {}/{} on {}", to_string(address), prefix_length, name))
+      .fixed(head)
+      .address(IFA_LOCAL, address)
+      .address(IFA_ADDRESS, address);
+}
+
+void Netlink::set_nexthop(std::uint32_t id, const IpAddress& gateway, std::string_view device,
+                          Write write, std::uint8_t protocol) {
+  nhmsg head{};
+  head.nh_family = static_cast<std::uint8_t>(family_of(gateway.family));
+  head.nh_protocol = protocol;
+  begin(RTM_NEWNEXTHOP,
+        static_cast<std::uint16_t>(NLM_F_CREATE |
+                                   (write == Write::create ? NLM_F_EXCL : NLM_F_REPLACE)),
+        fmt::format("nexthop {} via {} dev {}", id, to_string(gateway), device))
+      .fixed(head)
+      .value(NHA_ID, id)
+      .value(NHA_OIF, index_of(device))
+      .address(NHA_GATEWAY, gateway);
+}
+
+void Netlink::set_group(std::uint32_t id, std::span<const std::uint32_t> members, Write write,
+                        std::uint8_t protocol) {
+  nhmsg head{};
+  head.nh_protocol = protocol;
+  std::vector<nexthop_grp> group;
+  for (const std::uint32_t member : members) {
+    nexthop_grp entry{};
+    entry.id = member;
+    group.push_back(entry);
+  }
+  begin(RTM_NEWNEXTHOP,
+        static_cast<std::uint16_t>(NLM_F_CREATE |
+                                   (write == Write::create ? NLM_F_EXCL : NLM_F_REPLACE)),
+        fmt::format("nexthop group {} of {}", id, members.size()))
+      .fixed(head)
+      .value(NHA_ID, id)
+      .attribute(NHA_GROUP, std::as_bytes(std::span(group)));
+}
+
+void Netlink::delete_nexthop(std::uint32_t id) {
+  begin(RTM_DELNEXTHOP, 0, fmt::format("removing nexthop {}", id)).fixed(nhmsg{}).value(NHA_ID, id);
+}
+
+namespace {
+rtmsg route_head(const RouteSpec& route) {
+  rtmsg head{};
+  head.rtm_family = static_cast<std::uint8_t>(family_of(route.destination.address.family));
+  head.rtm_dst_len = route.destination.length;
+  head.rtm_protocol = route.protocol;
+  head.rtm_type = RTN_UNICAST;
+  const bool on_link = route.nexthop_id == 0 && !route.gateway && !route.device.empty();
+  head.rtm_scope = on_link ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
+  return head;
+}
+
+std::string route_words(std::string_view verb, const RouteSpec& route) {
+  return fmt::format("{} route {} table {}", verb, to_string(route.destination), route.table);
+}
+}  // namespace
+
+void Netlink::add_route(const RouteSpec& route, Write write) {
+  auto message = begin(RTM_NEWROUTE,
+                       static_cast<std::uint16_t>(
+                           NLM_F_CREATE | (write == Write::create ? NLM_F_EXCL : NLM_F_REPLACE)),
+                       route_words("adding", route));
+  message.fixed(route_head(route))
+      .address(RTA_DST, route.destination.address)
+      .value(RTA_TABLE, route.table);
+  if (route.metric != 0)
+    message.value(RTA_PRIORITY, route.metric);
+  if (route.nexthop_id != 0)
+    message.value(RTA_NH_ID, route.nexthop_id);
+  if (route.gateway)
+    message.address(RTA_GATEWAY, *route.gateway);
+  if (!route.device.empty())
+    message.value(RTA_OIF, index_of(route.device));
+}
+
+void Netlink::delete_route(const RouteSpec& route) {
+  rtmsg head = route_head(route);
+  head.rtm_scope = RT_SCOPE_NOWHERE;
+  auto message = begin(RTM_DELROUTE, 0, route_words("removing", route));
+  message.fixed(head).address(RTA_DST, route.destination.address).value(RTA_TABLE, route.table);
+  if (route.metric != 0)
+    message.value(RTA_PRIORITY, route.metric);
+}
+
+namespace {
+fib_rule_hdr rule_head(const RuleSpec& rule, Family family) {
+  fib_rule_hdr head{};
+  head.family = static_cast<std::uint8_t>(family_of(family));
+  head.table = static_cast<std::uint8_t>(rule.table < 256 ? rule.table : 0);
+  head.action = FR_ACT_TO_TBL;
+  return head;
+}
+}  // namespace
+
+void Netlink::add_rule(const RuleSpec& rule, Family family) {
+  auto message = begin(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL,
+                       fmt::format("adding rule {}: iif {}", rule.priority, rule.in_port));
+  message.fixed(rule_head(rule, family))
+      .value(FRA_PRIORITY, rule.priority)
+      .value(FRA_TABLE, rule.table)
+      .value(FRA_PROTOCOL, rule.protocol);
+  if (!rule.in_port.empty())
+    message.text(FRA_IIFNAME, rule.in_port);
+}
+
+void Netlink::delete_rule(const RuleSpec& rule, Family family) {
+  auto message =
+      begin(RTM_DELRULE, 0, fmt::format("removing rule {}: iif {}", rule.priority, rule.in_port));
+  message.fixed(rule_head(rule, family))
+      .value(FRA_PRIORITY, rule.priority)
+      .value(FRA_TABLE, rule.table)
+      .value(FRA_PROTOCOL, rule.protocol);
+  if (!rule.in_port.empty())
+    message.text(FRA_IIFNAME, rule.in_port);
+}
+
+void Netlink::add_tbf(std::string_view name, Rate rate, std::uint32_t burst, std::uint32_t limit) {
+  tcmsg head{};
+  head.tcm_family = AF_UNSPEC;
+  head.tcm_ifindex = index_of(name);
+  head.tcm_handle = 1U << 16U;
+  head.tcm_parent = TC_H_ROOT;
+  const double bytes_per_second = rate.bits_per_second / 8;
+  tc_tbf_qopt options{};
+  options.rate.rate = static_cast<std::uint32_t>(std::min(bytes_per_second, 4.0e9));
+  options.rate.linklayer = TC_LINKLAYER_ETHERNET;
+  options.limit = limit;
+  options.buffer =
+      static_cast<std::uint32_t>(burst / bytes_per_second * 1e6 * ticks_per_microsecond());
+  // The rate table is from before the kernel took burst in bytes; it must be there and is not used.
+  const std::array<std::uint32_t, 256> table{};
+  begin(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, fmt::format("tbf on {}", name))
+      .fixed(head)
+      .text(TCA_KIND, "tbf")
+      .nest(TCA_OPTIONS, [&](Message& inner) {
+        inner.value(TCA_TBF_PARMS, options)
+            .value(TCA_TBF_BURST, burst)
+            .value(TCA_TBF_RATE64, static_cast<std::uint64_t>(bytes_per_second))
+            .value(TCA_TBF_RTAB, table);
+      });
+}
+
+void Netlink::add_clsact(std::string_view name) {
+  tcmsg head{};
+  head.tcm_ifindex = index_of(name);
+  head.tcm_handle = TC_H_MAKE(TC_H_CLSACT, 0);
+  head.tcm_parent = TC_H_CLSACT;
+  begin(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, fmt::format("clsact on {}", name))
+      .fixed(head)
+      .text(TCA_KIND, "clsact");
+}
+
+void Netlink::delete_root_qdisc(std::string_view name) {
+  tcmsg head{};
+  head.tcm_ifindex = index_of(name);
+  head.tcm_parent = TC_H_ROOT;
+  begin(RTM_DELQDISC, 0, fmt::format("removing the queue of {}", name)).fixed(head);
+}
+
+Result<void> Netlink::commit() {
+  if (queue_.empty())
+    return {};
+  // Only the last is acknowledged; refusals of the others come back all the same.
+  nlmsghdr last;
+  std::memcpy(&last, queue_.data() + last_offset_, sizeof(last));
+  last.nlmsg_flags |= NLM_F_ACK;
+  std::memcpy(queue_.data() + last_offset_, &last, sizeof(last));
+  const std::vector<std::byte> bytes = std::move(queue_);
+  const std::vector<std::string> what = std::move(queued_what_);
+  queue_.clear();
+  queued_what_.clear();
+  index_.clear();
+  const std::uint32_t first = first_queued_;
+  first_queued_ = sequence_ + 1;
+
+  Result<void> result;
+  auto exchanged = exchange(bytes, last.nlmsg_seq, [&](const nlmsghdr& message) {
+    if (message.nlmsg_type != NLMSG_ERROR)
+      return;
+    const auto* error = static_cast<const nlmsgerr*>(NLMSG_DATA(&message));
+    if (error->error == 0 || !result)
+      return;
+    const std::uint32_t at = message.nlmsg_seq - first;
+    result = fail(error->error == -EPERM ? Errc::permission : Errc::kernel,
+                  fmt::format("{}: {}{}", at < what.size() ? what[at] : "?",
+                              std::strerror(-error->error), words_of(message)));
+  });
+  return exchanged ? result : exchanged;
+}
+
+Result<void> Netlink::exchange(std::span<const std::byte> bytes, std::uint32_t last,
+                               const std::function<void(const nlmsghdr&)>& each) {
+  if (::send(fd_, bytes.data(), bytes.size(), 0) < 0)
+    return fail(Errc::kernel, fmt::format("netlink: {}", std::strerror(errno)));
+  std::vector<char> buffer(1 << 17);
+  while (true) {
+    const ssize_t got = ::recv(fd_, buffer.data(), buffer.size(), 0);
+    if (got < 0)
+      return fail(Errc::kernel, fmt::format("netlink: {}", std::strerror(errno)));
+    auto left = static_cast<unsigned int>(got);
+    for (auto* message = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(message, left);
+         message = NLMSG_NEXT(message, left)) {
+      each(*message);
+      const bool end = message->nlmsg_type == NLMSG_ERROR || message->nlmsg_type == NLMSG_DONE;
+      if (end && message->nlmsg_seq == last)
+        return {};
+    }
+  }
+}
+
+Result<void> Netlink::dump(std::uint16_t type, std::span<const std::byte> header,
+                           const std::function<void(const nlmsghdr&)>& each) {
+  HEDDLE_CHECK(queue_.empty());  // a dump in the middle of a batch would see half of it
+  std::vector<std::byte> bytes;
+  Message(bytes, type, NLM_F_REQUEST | NLM_F_DUMP, ++sequence_).raw(header);
+  first_queued_ = sequence_ + 1;
+  Result<void> result;
+  auto exchanged = exchange(bytes, sequence_, [&](const nlmsghdr& message) {
+    if (message.nlmsg_type == NLMSG_ERROR) {
+      const auto* error = static_cast<const nlmsgerr*>(NLMSG_DATA(&message));
+      result = fail(Errc::kernel, fmt::format("dump: {}", std::strerror(-error->error)));
+    } else if (message.nlmsg_type >= NLMSG_MIN_TYPE) {
+      each(message);
+    }
+  });
+  return exchanged ? result : exchanged;
+}
+
+int Netlink::index_of(std::string_view name) {
+  if (const auto known = index_.find(name); known != index_.end())
+    return known->second;
+  std::vector<std::byte> bytes;
+  // Queries count in the same sequence as the queued messages, so they take their number from far
+  // away.
+  constexpr std::uint32_t kQuery = 0x7fffffff;
+  Message(bytes, RTM_GETLINK, NLM_F_REQUEST, kQuery).fixed(ifinfomsg{}).text(IFLA_IFNAME, name);
+  if (::send(fd_, bytes.data(), bytes.size(), 0) < 0)
+    return 0;
+  alignas(nlmsghdr) std::array<char, 8192> buffer;
+  const ssize_t got = ::recv(fd_, buffer.data(), buffer.size(), 0);
+  if (got < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(ifinfomsg))))
+    return 0;
+  const auto* message = reinterpret_cast<const nlmsghdr*>(buffer.data());
+  if (message->nlmsg_type != RTM_NEWLINK)
+    return 0;
+  const int index = static_cast<const ifinfomsg*>(NLMSG_DATA(message))->ifi_index;
+  index_[std::string(name)] = index;
+  return index;
+}
+
+Result<std::vector<RouteSeen>> Netlink::routes(Family family) {
+  std::vector<RouteSeen> seen;
+  rtmsg head{};
+  head.rtm_family = static_cast<std::uint8_t>(family_of(family));
+  auto done = dump(RTM_GETROUTE, bytes_of(head), [&](const nlmsghdr& message) {
+    const auto* route = static_cast<const rtmsg*>(NLMSG_DATA(&message));
+    RouteSeen entry;
+    entry.table = route->rtm_table;
+    entry.protocol = route->rtm_protocol;
+    entry.destination.address.family = family;
+    entry.destination.length = route->rtm_dst_len;
+    for_each_attribute<rtmsg>(message, [&](int type, const rtattr* attribute) {
+      if (type == RTA_DST)
+        entry.destination.address = address_from(attribute, route->rtm_family);
+      if (type == RTA_TABLE)
+        entry.table = u32_from(attribute);
+      if (type == RTA_NH_ID)
+        entry.nexthop_id = u32_from(attribute);
+      if (type == RTA_OIF)
+        entry.out_index = static_cast<int>(u32_from(attribute));
+    });
+    seen.push_back(entry);
+  });
+  if (!done)
+    return tl::unexpected(done.error());
+  return seen;
+}
+
+Result<std::vector<RuleSpec>> Netlink::rules(Family family) {
+  std::vector<RuleSpec> seen;
+  fib_rule_hdr head{};
+  head.family = static_cast<std::uint8_t>(family_of(family));
+  auto done = dump(RTM_GETRULE, bytes_of(head), [&](const nlmsghdr& message) {
+    const auto* rule = static_cast<const fib_rule_hdr*>(NLMSG_DATA(&message));
+    RuleSpec entry;
+    entry.table = rule->table;
+    for_each_attribute<fib_rule_hdr>(message, [&](int type, const rtattr* attribute) {
+      if (type == FRA_IIFNAME)
+        entry.in_port = static_cast<const char*>(RTA_DATA(attribute));
+      if (type == FRA_TABLE)
+        entry.table = u32_from(attribute);
+      if (type == FRA_PRIORITY)
+        entry.priority = u32_from(attribute);
+      if (type == FRA_PROTOCOL)
+        entry.protocol = *static_cast<std::uint8_t*>(RTA_DATA(attribute));
+    });
+    seen.push_back(entry);
+  });
+  if (!done)
+    return tl::unexpected(done.error());
+  return seen;
+}
+
+Result<std::vector<NexthopSeen>> Netlink::nexthops() {
+  std::vector<NexthopSeen> seen;
+  auto done = dump(RTM_GETNEXTHOP, bytes_of(nhmsg{}), [&](const nlmsghdr& message) {
+    const auto* head = static_cast<const nhmsg*>(NLMSG_DATA(&message));
+    NexthopSeen entry;
+    entry.protocol = head->nh_protocol;
+    for_each_attribute<nhmsg>(message, [&](int type, const rtattr* attribute) {
+      if (type == NHA_ID)
+        entry.id = u32_from(attribute);
+      if (type == NHA_OIF)
+        entry.out_index = static_cast<int>(u32_from(attribute));
+      if (type == NHA_GATEWAY)
+        entry.gateway = address_from(attribute, head->nh_family);
+      if (type == NHA_GROUP) {
+        const auto* group = static_cast<const nexthop_grp*>(RTA_DATA(attribute));
+        for (std::size_t i = 0; i < RTA_PAYLOAD(attribute) / sizeof(nexthop_grp); ++i)
+          entry.members.push_back(group[i].id);
+      }
+    });
+    seen.push_back(entry);
+  });
+  if (!done)
+    return tl::unexpected(done.error());
+  return seen;
+}
+
+Result<std::vector<LinkSeen>> Netlink::links() {
+  std::vector<LinkSeen> seen;
+  auto done = dump(RTM_GETLINK, bytes_of(ifinfomsg{}), [&](const nlmsghdr& message) {
+    const auto* head = static_cast<const ifinfomsg*>(NLMSG_DATA(&message));
+    LinkSeen entry;
+    entry.index = head->ifi_index;
+    entry.up = (head->ifi_flags & IFF_UP) != 0;
+    for_each_attribute<ifinfomsg>(message, [&](int type, const rtattr* attribute) {
+      if (type == IFLA_IFNAME)
+        entry.name = static_cast<const char*>(RTA_DATA(attribute));
+      if (type == IFLA_CARRIER)
+        entry.carrier = *static_cast<std::uint8_t*>(RTA_DATA(attribute));
+      if (type == IFLA_STATS64) {
+        rtnl_link_stats64 counters{};
+        std::memcpy(&counters, RTA_DATA(attribute),
+                    std::min<std::size_t>(RTA_PAYLOAD(attribute), sizeof(counters)));
+        entry.tx_bytes = counters.tx_bytes;
+        entry.rx_bytes = counters.rx_bytes;
+        entry.tx_dropped = counters.tx_dropped;
+      }
+    });
+    seen.push_back(std::move(entry));
+  });
+  if (!done)
+    return tl::unexpected(done.error());
+  return seen;
+}
+
+}  // namespace heddle::lab
