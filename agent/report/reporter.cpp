@@ -1,0 +1,71 @@
+#include "agent/report/reporter.h"
+
+#include <functional>
+#include <utility>
+
+namespace heddle {
+
+std::size_t Reporter::KeyHash::operator()(const Key& key) const noexcept {
+  std::size_t hash = std::hash<IpAddress>{}(key.source);
+  const auto mix = [&hash](std::size_t value) {
+    hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
+  };
+  mix(std::hash<IpAddress>{}(key.destination));
+  mix(std::size_t{key.source_port} << 32 | key.dest_qpn);
+  mix(std::hash<std::string>{}(key.out_port));
+  return hash;
+}
+
+Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& reading,
+                        std::vector<PortStatus> ports) {
+  Report report;
+  report.number = next_number_++;
+  report.begin = begin_;
+  report.length = now - begin_;
+  report.ports = std::move(ports);
+  if (!reading) {
+    // Counters go on growing in the source, so the time that was not read joins the next interval.
+    report.gap = true;
+    return report;
+  }
+  begin_ = now;
+  report.gap = reading->gap;
+  ++round_;
+
+  for (const FlowCounter& flow : reading->flows) {
+    const auto [entry, is_new] = previous_.try_emplace(
+        Key{flow.source, flow.destination, flow.source_port, flow.dest_qpn, flow.out_port});
+    Previous& before = entry->second;
+    const bool other = is_new || flow.first_seen != before.first_seen;
+    const bool went_back = !other && (flow.bytes < before.bytes || flow.packets < before.packets);
+    if (other) {
+      before.first_seen = flow.first_seen;
+      before.first_seen_wall = wall - (now - flow.first_seen);
+    }
+    if (other || went_back) {
+      before.bytes = {};
+      before.packets = 0;
+    }
+    before.round = round_;
+    if (flow.packets != before.packets) {
+      report.flows.push_back({
+          .key = {flow.source, flow.destination, flow.source_port, flow.dest_qpn,
+                  before.first_seen_wall},
+          .bytes = {flow.bytes.value - before.bytes.value},
+          .packets = flow.packets - before.packets,
+          .message_length = flow.message_length,
+          .out_port = name_ports_ ? flow.out_port : std::string{},
+          .source = reading->source,
+          // What the source forgot before it began again, or missed before it began at all, is not
+          // in here.
+          .reset = went_back || (other && (!is_new || reading->gap)),
+      });
+    }
+    before.bytes = flow.bytes;
+    before.packets = flow.packets;
+  }
+  std::erase_if(previous_, [this](const auto& entry) { return entry.second.round != round_; });
+  return report;
+}
+
+}  // namespace heddle
