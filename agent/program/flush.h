@@ -1,0 +1,26 @@
+// Removes everything of ours and nothing else, with or without a running agent: for the guard, for
+// `heddle-agent flush`, and when heddle is disabled on the machine itself.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "agent/program/ownership.h"
+#include "agent/program/route_kernel.h"
+#include "common/core/result.h"
+
+namespace heddle {
+
+struct FlushReport {
+  std::size_t routes{};
+  std::size_t rules{};
+  std::size_t next_hops{};
+  std::vector<std::string> left_alone;  // in our ranges or under our protocol, but not ours
+};
+
+// Repeats until a read back shows none of ours; Errc::kernel if that does not come about. An empty
+// record afterwards.
+Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store, const RoutingRanges& ranges);
+
+}  // namespace heddle

@@ -1,0 +1,53 @@
+// The record of what this node's agent has installed or is about to: the third witness of safety
+// rule 1, beside the protocol number and the ranges. It is written before the kernel is changed, so
+// that after a crash at any instruction it names at least what is installed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/core/address.h"
+#include "common/core/reconcile.h"
+#include "common/core/result.h"
+
+namespace heddle {
+
+struct Ownership {
+  std::vector<std::uint32_t> next_hops;                     // sorted
+  std::vector<PortRule> rules;                              // sorted
+  std::vector<std::pair<std::uint32_t, IpAddress>> routes;  // table, destination; sorted
+
+  static Ownership of(const PortTables& tables);
+  bool covers(const Ownership& other) const;
+  Ownership merged(const Ownership& other) const;
+  bool owns(const NextHop& next_hop) const;
+  bool owns(const PortRule& rule) const;
+  bool owns(const PinRoute& route) const;
+  bool operator==(const Ownership&) const = default;
+};
+
+class OwnershipStore {
+ public:
+  virtual ~OwnershipStore() = default;
+  // Empty if nothing was ever recorded in this boot. Errc::parse if the record is damaged,
+  // Errc::io.
+  virtual Result<Ownership> load() = 0;
+  virtual Result<void> save(const Ownership& ownership) = 0;
+};
+
+// In the state directory, one small file, replaced by rename. A record of an earlier boot is void:
+// the tables that it speaks of are gone, and whatever is there now is somebody else's.
+class OwnershipFile final : public OwnershipStore {
+ public:
+  OwnershipFile(std::string path, std::string boot_id);
+  Result<Ownership> load() override;
+  Result<void> save(const Ownership& ownership) override;
+
+ private:
+  std::string path_;
+  std::string boot_id_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,187 @@
+// The port to the kernel's routing state: values as the kernel reports them, and the few things
+// that are asked of it. agent/netlink stands behind it. All calls from the event loop's thread;
+// none blocks longer than one exchange with the kernel.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/core/address.h"
+#include "common/core/messages.h"
+#include "common/core/reconcile.h"
+#include "common/core/result.h"
+
+namespace heddle {
+
+// What is configured as ours. Nothing outside is ever touched (safety rule 1).
+struct RoutingRanges {
+  std::uint8_t protocol{188};
+  std::uint32_t table_base{18800};
+  std::uint32_t table_count{512};
+  std::uint32_t rule_priority{1880};
+  std::uint32_t nexthop_base{188000000};
+  std::uint32_t nexthop_count{4096};
+
+  bool owns_table(std::uint32_t table) const { return table - table_base < table_count; }
+  bool owns_next_hop(std::uint32_t id) const { return id - nexthop_base < nexthop_count; }
+};
+
+struct Link {
+  std::uint32_t index{};
+  std::string name;
+  bool up{};  // administratively
+  bool carrier{};
+  bool resolves{true};     // false: the link needs no neighbours (NOARP)
+  std::uint32_t master{};  // the bridge, VRF or bond it belongs to; 0: none
+  std::string master_kind;
+  bool operator==(const Link&) const = default;
+};
+
+struct Hop {
+  std::uint32_t interface {};
+  std::optional<IpAddress> gateway;  // none: the destination itself is on the link
+  bool onlink{};
+  bool dead{};  // the kernel marks it dead or without carrier
+  bool operator==(const Hop&) const = default;
+};
+
+struct KernelNextHop {
+  std::uint32_t id{};
+  std::uint8_t protocol{};
+  std::optional<Hop> hop;              // none: a group or a blackhole
+  std::vector<std::uint32_t> members;  // of a group
+  bool operator==(const KernelNextHop&) const = default;
+};
+
+// An IPv4 route of any table.
+struct KernelRoute {
+  std::uint32_t table{};
+  Prefix destination;
+  std::uint8_t tos{};
+  std::uint8_t protocol{};
+  std::uint32_t metric{};
+  bool unicast{true};  // false: blackhole, unreachable, throw and so on
+  bool offload_failed{};
+  std::uint32_t next_hop_id{};  // 0: the hops are its own
+  std::vector<Hop> hops;        // more than one: a legacy multipath route
+  std::optional<IpAddress>
+      local_address;  // on a connected route: this node's address on that network
+  bool operator==(const KernelRoute&) const = default;
+};
+
+struct KernelRule {
+  std::uint32_t priority{};
+  std::uint8_t protocol{};
+  std::uint32_t table{};
+  std::string in_port;
+  bool plain{};  // nothing but "iif IN_PORT lookup TABLE"
+  bool operator==(const KernelRule&) const = default;
+};
+
+enum class Resolution : std::uint8_t { resolved, pending, failed };
+
+struct Neighbour {
+  std::uint32_t interface {};
+  IpAddress address;
+  Resolution state{};
+  bool operator==(const Neighbour&) const = default;
+};
+
+struct InterfaceSettings {
+  std::uint32_t interface {};
+  bool strict_reverse_path{};  // rp_filter = 1, by the interface or by "all"
+  bool ignore_routes_with_linkdown{};
+  bool operator==(const InterfaceSettings&) const = default;
+};
+
+struct KernelState {
+  std::vector<Link> links;
+  std::vector<KernelNextHop> next_hops;
+  std::vector<KernelRoute> routes;
+  std::vector<KernelRule> rules;
+  std::vector<Neighbour> neighbours;
+  std::vector<InterfaceSettings> settings;
+};
+
+// Notifications. Changes that we made ourselves are not among them.
+struct LinkEvent {
+  Link link;
+  bool removed{};
+};
+struct RouteEvent {
+  enum class Kind : std::uint8_t { added, appended, replaced, removed };
+  KernelRoute route;
+  Kind kind{};
+};
+struct NextHopEvent {
+  KernelNextHop next_hop;
+  bool removed{};
+};
+struct RuleEvent {
+  KernelRule rule;
+  bool removed{};
+};
+struct NeighbourEvent {
+  Neighbour neighbour;
+  bool removed{};
+};
+struct SettingsEvent {};  // some interface's settings changed
+struct EventsLost {};     // the kernel dropped notifications: read everything again
+using KernelEvent = std::variant<LinkEvent, RouteEvent, NextHopEvent, RuleEvent, NeighbourEvent,
+                                 SettingsEvent, EventsLost>;
+
+struct ActionFailure {
+  std::size_t action{};  // its position
+  int error{};           // errno
+  std::string message;   // the kernel's words where it gives any
+};
+
+// Which way a RoCE packet that came in by `in_port` would go.
+struct Lookup {
+  std::uint32_t in_interface{};
+  IpAddress source;
+  IpAddress destination;
+};
+struct LookupAnswer {
+  int error{};  // errno; 0: the rest holds
+  std::uint32_t table{};
+  std::uint32_t next_hop_id{};
+  std::uint32_t out_interface{};
+};
+
+class RouteKernel {
+ public:
+  virtual ~RouteKernel() = default;
+
+  // Errc::permission without CAP_NET_ADMIN, Errc::unsupported without nexthop objects or policy
+  // rules.
+  virtual Result<void> probe() = 0;
+  // From here on the kernel's notifications come in as events. Before the first read(), so that
+  // none is missed.
+  virtual Result<void> subscribe() = 0;
+  // All of it. Errc::kernel or Errc::timeout; a dump that the kernel calls inconsistent is
+  // repeated.
+  virtual Result<KernelState> read() = 0;
+  // Rules, next hops, and the routes that carry our protocol number in any table: the cheap read
+  // back.
+  virtual Result<KernelState> read_ours() = 0;
+  // In order, in as few exchanges as possible; goes on after a failure and returns all of them.
+  virtual Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) = 0;
+  // One answer for each, in order.
+  virtual Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) = 0;
+  // Makes the kernel ask for a neighbour's address; the answer is an event.
+  virtual void resolve(std::uint32_t interface, const IpAddress& address) = 0;
+};
+
+// Carrier and counters of this node's ports, for reports.
+class PortSource {
+ public:
+  virtual ~PortSource() = default;
+  virtual Result<std::vector<PortStatus>> ports() = 0;
+};
+
+}  // namespace heddle
