@@ -19,7 +19,7 @@ namespace heddle {
 
 // What is configured as ours. Nothing outside is ever touched (safety rule 1).
 struct RoutingRanges {
-  std::uint8_t protocol{188};
+  std::uint8_t protocol{205};  // 188 and most numbers near it are assigned (OSPF, BGP, ...)
   std::uint32_t table_base{18800};
   std::uint32_t table_count{512};
   std::uint32_t rule_priority{1880};
@@ -45,7 +45,6 @@ struct Hop {
   std::uint32_t interface {};
   std::optional<IpAddress> gateway;  // none: the destination itself is on the link
   bool onlink{};
-  bool dead{};  // the kernel marks it dead or without carrier
   bool operator==(const Hop&) const = default;
 };
 
@@ -105,6 +104,7 @@ struct KernelState {
   std::vector<KernelRule> rules;
   std::vector<Neighbour> neighbours;
   std::vector<InterfaceSettings> settings;
+  bool inconsistent{};  // the tables changed faster than they could be read: read again soon
 };
 
 // Notifications. Changes that we made ourselves are not among them.
