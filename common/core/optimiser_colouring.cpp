@@ -1,0 +1,115 @@
+#include <algorithm>
+
+#include "common/core/colouring.h"
+#include "common/core/optimiser_counts.h"
+#include "common/core/optimiser_schemes.h"
+
+namespace heddle {
+namespace {
+
+// A colour: one spine and, where leaves have parallel cables to it, which of them.
+struct Lane {
+  SpineId spine;
+  std::uint32_t cable{};
+};
+
+// The lanes that some leaf can send by and some leaf be reached by.
+std::vector<Lane> live_lanes(const Model& model) {
+  const std::size_t spines = model.topology().spines().size();
+  std::vector<std::uint32_t> cables(spines, 0);
+  std::vector<bool> reaches(spines, false);
+  std::vector<std::uint32_t> own(spines);
+  for (std::uint32_t l = 0; l < model.topology().leaves().size(); ++l) {
+    std::ranges::fill(own, 0);
+    for (const Model::Uplink& up : model.uplinks({l}))
+      ++own[up.spine.value];
+    for (std::uint32_t s = 0; s < spines; ++s) {
+      cables[s] = std::max(cables[s], own[s]);
+      reaches[s] = reaches[s] || model.resources()[model.downlinks({s}, {l}).value].lanes > 0;
+    }
+  }
+  std::vector<Lane> lanes;
+  for (std::uint32_t s = 0; s < spines; ++s)
+    for (std::uint32_t c = 0; reaches[s] && c < cables[s]; ++c)
+      lanes.push_back({.spine = {s}, .cable = c});
+  return lanes;
+}
+
+// The lane's cable at that leaf; invalid if the leaf has fewer cables to the spine.
+CableId cable_of(const Model& model, LeafId leaf, const Lane& lane) {
+  const auto ups = model.uplinks(leaf);
+  const auto first = std::ranges::lower_bound(ups, lane.spine, {}, &Model::Uplink::spine);
+  const auto place = static_cast<std::size_t>(first - ups.begin()) + lane.cable;
+  return place < ups.size() && ups[place].spine == lane.spine ? ups[place].cable : CableId{};
+}
+
+class EdgeColouring final : public Optimiser {
+ public:
+  std::string_view name() const override { return "edge-colouring"; }
+
+  Placement place(const Problem& problem, std::uint64_t) const override {
+    const Model model(problem);
+    const std::vector<Lane> lanes = live_lanes(model);
+    const auto units = model.units();
+    std::vector<Model::Choice> choices(units.size());
+    std::vector<ColourEdge> edges;
+    for (std::uint32_t u = 0; u < units.size(); ++u) {
+      const Model::Way& way = first_way(model, units[u], u);
+      edges.push_back({.left = way.from_leaf.value, .right = way.to_leaf.value});
+    }
+    const auto leaves = static_cast<std::uint32_t>(model.topology().leaves().size());
+    const std::vector<std::uint32_t> colours =
+        lanes.empty()
+            ? std::vector<std::uint32_t>(units.size())
+            : colour_edges(edges, leaves, leaves, static_cast<std::uint32_t>(lanes.size()));
+
+    LinkCounts counts(model);
+    std::vector<std::uint32_t> left_over;
+    for (std::uint32_t u = 0; u < units.size(); ++u) {
+      const Model::Way& way = first_way(model, units[u], u);
+      const CableId up = cable_of(model, way.from_leaf, lanes[colours[u]]);
+      const Model::Choice choice{.way = way_of(units[u], u), .up = up};
+      if (!up.valid() || !model.allows(units[u], choice)) {
+        left_over.push_back(u);
+        continue;
+      }
+      choices[u] = choice;
+      counts.add(choice, units[u].size());
+    }
+    for (const std::uint32_t u : left_over) {
+      choices[u] = counts.least_busy(units[u]);
+      counts.add(choices[u], units[u].size());
+    }
+    Placement placement = model.place(choices);
+    placement.proven = is_exact(model, left_over.empty());
+    return placement;
+  }
+
+ private:
+  // Units of NICs with several attachments take turns.
+  static std::uint32_t way_of(const Model::Unit& unit, std::uint32_t u) {
+    return unit.first_way + u % (unit.end_way - unit.first_way);
+  }
+  static const Model::Way& first_way(const Model& model, const Model::Unit& unit, std::uint32_t u) {
+    return model.ways()[way_of(unit, u)];
+  }
+  // Koenig's bound holds for units of one size with nothing but themselves on the links.
+  static bool is_exact(const Model& model, bool all_coloured) {
+    const auto units = model.units();
+    return all_coloured &&
+           std::ranges::all_of(units,
+                               [&](const auto& u) {
+                                 return u.size() == units.front().size() &&
+                                        u.end_way - u.first_way == 1;
+                               }) &&
+           std::ranges::all_of(model.resources(), [](const auto& r) { return r.fixed == 0; });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Optimiser> make_edge_colouring() {
+  return std::make_unique<EdgeColouring>();
+}
+
+}  // namespace heddle

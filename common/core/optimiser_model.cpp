@@ -1,0 +1,287 @@
+#include "common/core/optimiser_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "common/core/check.h"
+
+namespace heddle {
+
+Model::Model(const Problem& problem) : problem_(problem) {
+  HEDDLE_CHECK(problem.topology != nullptr && problem.links != nullptr);
+  number_subflows();
+  find_resources();
+  load_fixed();
+  find_units();
+}
+
+void Model::number_subflows() {
+  const Demand& demand = problem_.demand;
+  flow_of_.reserve(demand.subflow_count());
+  for (std::uint32_t f = 0; f < demand.flows.size(); ++f) {
+    first_subflow_.push_back(static_cast<std::uint32_t>(flow_of_.size()));
+    flow_of_.insert(flow_of_.end(), demand.flows[f].subflows, f);
+  }
+  const std::size_t n = flow_of_.size();
+  HEDDLE_CHECK(problem_.unit_of_subflow.empty() || problem_.unit_of_subflow.size() == n);
+  HEDDLE_CHECK(problem_.current.empty() || problem_.current.size() == n);
+  HEDDLE_CHECK(problem_.fixed.empty() || problem_.fixed.size() == n);
+  HEDDLE_CHECK(std::ranges::is_sorted(problem_.forbidden));
+  base_.assign(n, Path{});
+}
+
+void Model::find_resources() {
+  const Topology& fabric = topology();
+  const LinkState& links = *problem_.links;
+  const auto left = [&](LinkId link) {
+    const double taken =
+        problem_.residual.empty() ? 0.0 : problem_.residual[link.value].bits_per_second;
+    return std::max(0.0, fabric.capacity(link).bits_per_second - taken);
+  };
+  resources_.resize(fabric.cables().size() + fabric.spines().size() * fabric.leaves().size());
+  uplinks_.resize(fabric.leaves().size());
+  for (std::uint32_t c = 0; c < fabric.cables().size(); ++c) {
+    const CableId cable{c};
+    const Topology::Cable& ends = fabric[cable];
+    if (links.up(fabric.uplink(cable))) {
+      resources_[c] = {.capacity = left(fabric.uplink(cable)), .lanes = 1};
+      uplinks_[ends.leaf.value].push_back({.cable = cable, .spine = ends.spine});
+    }
+    if (links.up(fabric.downlink(cable))) {
+      // Hashing loads parallel cables alike, so the narrowest decides; capacity holds it until all
+      // are seen.
+      Resource& bundle = resources_[downlinks(ends.spine, ends.leaf).value];
+      const double own = left(fabric.downlink(cable));
+      bundle.capacity = bundle.lanes == 0 ? own : std::min(bundle.capacity, own);
+      ++bundle.lanes;
+    }
+  }
+  for (Resource& resource : resources_)
+    resource.capacity *= resource.lanes;
+  for (auto& list : uplinks_)
+    std::ranges::stable_sort(list, {}, &Uplink::spine);
+}
+
+void Model::load_fixed() {
+  for (std::uint32_t s = 0; s < base_.size(); ++s) {
+    if (!is_fixed(s) || problem_.current.empty())
+      continue;
+    base_[s] = problem_.current[s];
+    if (!base_[s].routable() || !base_[s].crosses_core())
+      continue;
+    ++resources_[uplink(base_[s].up).value].fixed;
+    const LeafId leaf = topology()[base_[s].to].leaf;
+    ++resources_[downlinks(topology()[base_[s].up].spine, leaf).value].fixed;
+  }
+}
+
+std::string Model::nic_name(NicId nic) const {
+  if (nic.value >= topology().nics().size())
+    return "a NIC that the fabric does not have";
+  const Topology::Nic& found = topology()[nic];
+  return topology()[found.host].name + "/" + found.name;
+}
+
+// The ways of one subflow: pairs of live attachments between which the core has a path, or one pair
+// on one leaf. None: why_unplaced() tells the reason.
+void Model::find_ways(std::uint32_t subflow, std::vector<Way>& ways) const {
+  const FlowDemand& flow = demand_of(subflow);
+  const LinkState& links = *problem_.links;
+  ways.clear();
+  const std::size_t nics = topology().nics().size();
+  if (flow.source.value >= nics || flow.destination.value >= nics ||
+      flow.source == flow.destination || !std::isfinite(flow.weight) || flow.weight <= 0.0)
+    return;
+  for (const AttachmentId from : topology()[flow.source].attachments) {
+    if (!links.up(topology().nic_tx(from)))
+      continue;
+    for (const AttachmentId to : topology()[flow.destination].attachments) {
+      if (!links.up(topology().nic_rx(to)))
+        continue;
+      const Way way{.from = from,
+                    .to = to,
+                    .from_leaf = topology()[from].leaf,
+                    .to_leaf = topology()[to].leaf};
+      if (way.from_leaf == way.to_leaf) {
+        ways.assign(1, way);  // no other way can be better than one that needs no core
+        return;
+      }
+      if (std::ranges::any_of(uplinks(way.from_leaf), [&](const Uplink& up) {
+            return leads(way.from_leaf, up, way.to_leaf);
+          }))
+        ways.push_back(way);
+    }
+  }
+}
+
+std::string Model::why_unplaced(std::uint32_t subflow) const {
+  const FlowDemand& flow = demand_of(subflow);
+  for (const NicId nic : {flow.source, flow.destination})
+    if (nic.value >= topology().nics().size() || topology()[nic].attachments.empty())
+      return fmt::format("{} is in no leaf", nic_name(nic));
+  if (flow.source == flow.destination)
+    return fmt::format("{} sends to itself", nic_name(flow.source));
+  if (!std::isfinite(flow.weight) || flow.weight <= 0.0)
+    return fmt::format("{} > {} has the weight {}, which is not positive and finite",
+                       nic_name(flow.source), nic_name(flow.destination), flow.weight);
+  const AttachmentId from = live_attachment(flow.source, {}, true);
+  const AttachmentId to = live_attachment(flow.destination, {}, false);
+  if (!from.valid() || !to.valid())
+    return fmt::format("{} has no live port",
+                       nic_name(from.valid() ? flow.destination : flow.source));
+  const Topology::Leaf& leaf = topology()[topology()[from].leaf];
+  if (uplinks(topology()[from].leaf).empty())
+    return fmt::format("{} has no live uplink", leaf.name);
+  return fmt::format("no live path from {} to {}", leaf.name, topology()[topology()[to].leaf].name);
+}
+
+void Model::find_units() {
+  std::vector<std::uint32_t> order(base_.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto unit_of = [this](std::uint32_t s) {
+    return problem_.unit_of_subflow.empty() ? flow_of_[s] : problem_.unit_of_subflow[s];
+  };
+  // Units in the order of their first subflows when they are flows; by number when they are given.
+  std::ranges::stable_sort(order, {}, unit_of);
+  members_.reserve(order.size());
+  for (std::size_t begin = 0; begin < order.size();) {
+    std::size_t end = begin;
+    while (end < order.size() && unit_of(order[end]) == unit_of(order[begin]))
+      ++end;
+    make_unit(std::span(order).subspan(begin, end - begin));
+    begin = end;
+  }
+}
+
+void Model::make_unit(std::span<const std::uint32_t> subflows) {
+  Unit unit{.first_member = static_cast<std::uint32_t>(members_.size()),
+            .first_way = static_cast<std::uint32_t>(ways_.size())};
+  std::vector<Way> ways, others;
+  for (std::size_t i = 0; i < subflows.size(); ++i) {
+    const std::uint32_t s = subflows[i];
+    if (is_fixed(s))
+      continue;
+    // Queue pairs of one flow have the same ways.
+    const bool again = i > 0 && flow_of_[s] == flow_of_[subflows[i - 1]] && !others.empty();
+    if (!again)
+      find_ways(s, others);
+    if (others.empty()) {
+      note(why_unplaced(s), 1);
+      continue;
+    }
+    if (others.front().from_leaf == others.front().to_leaf) {
+      base_[s].from = others.front().from;
+      base_[s].to = others.front().to;
+      continue;
+    }
+    if (members_.size() == unit.first_member) {
+      ways = others;
+    } else if (!again) {
+      std::erase_if(ways, [&](const Way& way) {
+        return std::ranges::none_of(others, [&](const Way& other) {
+          return other.from_leaf == way.from_leaf && other.to_leaf == way.to_leaf;
+        });
+      });
+    }
+    members_.push_back(s);
+  }
+  unit.end_member = static_cast<std::uint32_t>(members_.size());
+  if (unit.size() == 0)
+    return;
+  if (ways.empty()) {
+    note("a steering unit whose subflows have no pair of leaves in common", unit.size());
+    members_.resize(unit.first_member);
+    return;
+  }
+  ways_.insert(ways_.end(), ways.begin(), ways.end());
+  unit.end_way = static_cast<std::uint32_t>(ways_.size());
+  units_.push_back(unit);
+}
+
+bool Model::forbidden(LeafId from, CableId up, LeafId to) const {
+  return std::ranges::binary_search(problem_.forbidden,
+                                    Forbidden{.from = from, .to = to, .up = up});
+}
+
+bool Model::allows(const Unit& unit, const Choice& choice) const {
+  if (choice.way < unit.first_way || choice.way >= unit.end_way)
+    return false;
+  const Way& way = ways_[choice.way];
+  const Topology::Cable& cable = topology()[choice.up];
+  return cable.leaf == way.from_leaf && resources_[uplink(choice.up).value].lanes > 0 &&
+         leads(way.from_leaf, {.cable = choice.up, .spine = cable.spine}, way.to_leaf);
+}
+
+Model::Choice Model::current(const Unit& unit) const {
+  if (problem_.current.empty())
+    return {};
+  const Path& path = problem_.current[members_[unit.first_member]];
+  if (!path.routable() || !path.crosses_core())
+    return {};
+  for (std::uint32_t w = unit.first_way; w < unit.end_way; ++w) {
+    const Choice choice{.way = w, .up = path.up};
+    if (ways_[w].from == path.from && ways_[w].to == path.to && allows(unit, choice))
+      return choice;
+  }
+  return {};
+}
+
+// The NIC's first live attachment, on that leaf if one is named.
+AttachmentId Model::live_attachment(NicId nic, LeafId leaf, bool sending) const {
+  for (const AttachmentId a : topology()[nic].attachments) {
+    const LinkId link = sending ? topology().nic_tx(a) : topology().nic_rx(a);
+    if ((!leaf.valid() || topology()[a].leaf == leaf) && problem_.links->up(link))
+      return a;
+  }
+  return {};
+}
+
+Path Model::path(const Unit& unit, std::uint32_t subflow, const Choice& choice) const {
+  if (!choice.placed())
+    return {};
+  const Way& way = ways_[choice.way];
+  const FlowDemand& flow = demand_of(subflow);
+  const FlowDemand& first = demand_of(members_[unit.first_member]);
+  Path path{.from = way.from, .up = choice.up, .down = {}, .to = way.to};
+  if (flow.source != first.source)
+    path.from = live_attachment(flow.source, way.from_leaf, true);
+  if (flow.destination != first.destination)
+    path.to = live_attachment(flow.destination, way.to_leaf, false);
+  // Over one live cable the spine has nothing to choose; over several the choice is its hash's.
+  const SpineId spine = topology()[choice.up].spine;
+  if (resources_[downlinks(spine, way.to_leaf).value].lanes == 1)
+    for (const CableId cable : topology().cables_between(way.to_leaf, spine))
+      if (problem_.links->up(topology().downlink(cable)))
+        path.down = cable;
+  return path;
+}
+
+Routing Model::routing(std::span<const Choice> choices) const {
+  HEDDLE_CHECK(choices.size() == units_.size());
+  Routing routing = base_;
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    for (const std::uint32_t s : members(units_[u]))
+      routing[s] = path(units_[u], s, choices[u]);
+  return routing;
+}
+
+Placement Model::place(std::span<const Choice> choices) const {
+  return place(routing(choices));
+}
+
+Placement Model::place(Routing routing) const {
+  Placement placement;
+  placement.routing = std::move(routing);
+  if (!problem_.current.empty())
+    placement.moves = list_moves(*this, problem_.current, placement.routing);
+  for (const auto& [text, subflows] : notes_)
+    placement.notes.push_back(subflows == 1 ? text
+                                            : fmt::format("{} ({} subflows)", text, subflows));
+  return placement;
+}
+
+}  // namespace heddle

@@ -1,0 +1,143 @@
+// A problem made ready for placing: which units are ours, which ways each has, what is loaded
+// already. Every scheme starts from this, so that all judge dead links, forbidden paths, units and
+// fixed flows alike. Pure values; the problem must outlive its model.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/core/optimiser.h"
+
+namespace heddle {
+
+// What a choice loads: an uplink (one cable), and a bundle of parallel downlinks, over which the
+// spine hashes.
+using ResourceId = Index<struct ResourceTag>;
+
+class Model {
+ public:
+  struct Uplink {
+    CableId cable;
+    SpineId spine;
+  };
+  // A pair of attachments by which a unit can enter and leave the core. Those of its first subflow;
+  // the others use their own NIC's on the same leaves.
+  struct Way {
+    AttachmentId from;
+    AttachmentId to;
+    LeafId from_leaf;
+    LeafId to_leaf;
+  };
+  // Subflows that one pin moves together. members(): their numbers, ascending.
+  struct Unit {
+    std::uint32_t first_member{};
+    std::uint32_t end_member{};
+    std::uint32_t first_way{};
+    std::uint32_t end_way{};
+    std::uint32_t size() const { return end_member - first_member; }
+  };
+  struct Choice {
+    std::uint32_t way{};  // index into ways(); meaningless without a cable
+    CableId up;           // invalid: not placed
+    bool placed() const { return up.valid(); }
+    bool operator==(const Choice&) const = default;
+  };
+  struct Resource {
+    double
+        capacity{};  // bits per second after residual load; of a bundle, what hashing lets it carry
+    std::uint32_t lanes{};  // live cables; 0: never to be used
+    std::uint32_t fixed{};  // subflows on it that are not ours to place
+  };
+
+  explicit Model(const Problem& problem);
+
+  const Problem& problem() const { return problem_; }
+  const Topology& topology() const { return *problem_.topology; }
+  std::span<const Unit> units() const { return units_; }
+  std::span<const std::uint32_t> members(const Unit& unit) const {
+    return std::span(members_).subspan(unit.first_member, unit.size());
+  }
+  std::span<const Way> ways() const { return ways_; }
+  // The flow that a subflow belongs to, and which of its queue pairs it is.
+  std::uint32_t flow_of(std::uint32_t subflow) const { return flow_of_[subflow]; }
+  std::uint32_t queue_pair_of(std::uint32_t subflow) const {
+    return subflow - first_subflow_[flow_of_[subflow]];
+  }
+  const FlowDemand& demand_of(std::uint32_t subflow) const {
+    return problem_.demand.flows[flow_of_[subflow]];
+  }
+  bool is_fixed(std::uint32_t subflow) const {
+    return !problem_.fixed.empty() && problem_.fixed[subflow];
+  }
+
+  // Live uplinks of a leaf, by spine, then in the order of the description.
+  std::span<const Uplink> uplinks(LeafId leaf) const { return uplinks_[leaf.value]; }
+  std::span<const Resource> resources() const { return resources_; }
+  ResourceId uplink(CableId cable) const { return {cable.value}; }
+  ResourceId downlinks(SpineId spine, LeafId leaf) const {
+    return {static_cast<std::uint32_t>(topology().cables().size() +
+                                       spine.value * topology().leaves().size() + leaf.value)};
+  }
+  ResourceId downlinks(const Choice& choice) const {
+    return downlinks(topology()[choice.up].spine, ways_[choice.way].to_leaf);
+  }
+  // Whether an uplink leads to that leaf: alive on both sides and not forbidden.
+  bool leads(LeafId from, const Uplink& uplink, LeafId to) const {
+    return resources_[downlinks(uplink.spine, to).value].lanes > 0 &&
+           (problem_.forbidden.empty() || !forbidden(from, uplink.cable, to));
+  }
+
+  // Calls visit(Choice, SpineId) for each choice that a unit has; at least once.
+  template <class Visit>
+  void for_each_choice(const Unit& unit, Visit visit) const {
+    for (std::uint32_t w = unit.first_way; w < unit.end_way; ++w)
+      for (const Uplink& up : uplinks(ways_[w].from_leaf))
+        if (leads(ways_[w].from_leaf, up, ways_[w].to_leaf))
+          visit(Choice{.way = w, .up = up.cable}, up.spine);
+  }
+  bool allows(const Unit& unit, const Choice& choice) const;
+  // Where the unit runs now, if that is one of its choices.
+  Choice current(const Unit& unit) const;
+
+  Path path(const Unit& unit, std::uint32_t subflow, const Choice& choice) const;
+  // What is placed already: fixed subflows where they run, and those that need no core.
+  const Routing& base() const { return base_; }
+  // The whole routing for one choice per unit.
+  Routing routing(std::span<const Choice> choices) const;
+  // The placement: routing, moves with their reasons, notes.
+  Placement place(std::span<const Choice> choices) const;
+  Placement place(Routing routing) const;
+
+ private:
+  void number_subflows();
+  void find_resources();
+  void load_fixed();
+  void find_units();
+  void find_ways(std::uint32_t subflow, std::vector<Way>& ways) const;
+  std::string why_unplaced(std::uint32_t subflow) const;
+  void make_unit(std::span<const std::uint32_t> members);
+  bool forbidden(LeafId from, CableId up, LeafId to) const;
+  AttachmentId live_attachment(NicId nic, LeafId leaf, bool sending) const;
+  std::string nic_name(NicId nic) const;
+  void note(const std::string& text, std::size_t subflows) { notes_[text] += subflows; }
+
+  const Problem& problem_;
+  std::vector<std::uint32_t> flow_of_;
+  std::vector<std::uint32_t> first_subflow_;  // by flow
+  std::vector<std::vector<Uplink>> uplinks_;
+  std::vector<Resource> resources_;
+  std::vector<Unit> units_;
+  std::vector<std::uint32_t> members_;
+  std::vector<Way> ways_;
+  Routing base_;
+  std::map<std::string, std::size_t>
+      notes_;  // what could not be placed, and how many subflows that holds for
+};
+
+// The moves from one routing to another, unit by unit, each with its reason; see optimiser.h.
+std::vector<Move> list_moves(const Model& model, const Routing& from, const Routing& to);
+
+}  // namespace heddle
