@@ -32,7 +32,7 @@ class NetlinkKernel final : public RouteKernel, public PortSource {
   Result<KernelState> read_ours() override;
   Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) override;
   Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) override;
-  void resolve(std::uint32_t interface, const IpAddress& address) override;
+  void resolve(std::uint32_t ifindex, const IpAddress& address) override;
   Result<std::vector<PortStatus>> ports() override;
 
  private:

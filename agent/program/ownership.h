@@ -15,16 +15,16 @@
 namespace heddle {
 
 struct Ownership {
-  std::vector<std::uint32_t> next_hops;                     // sorted
-  std::vector<PortRule> rules;                              // sorted
-  std::vector<std::pair<std::uint32_t, IpAddress>> routes;  // table, destination; sorted
+  std::vector<std::uint32_t> next_hops{};                     // sorted
+  std::vector<PortRule> rules{};                              // sorted
+  std::vector<std::pair<std::uint32_t, IpAddress>> routes{};  // table, destination; sorted
 
   static Ownership of(const PortTables& tables);
   bool covers(const Ownership& other) const;
   Ownership merged(const Ownership& other) const;
-  bool owns(const NextHop& next_hop) const;
-  bool owns(const PortRule& rule) const;
-  bool owns(const PinRoute& route) const;
+  bool owns_next_hop(std::uint32_t id) const;
+  bool owns_rule(const PortRule& rule) const;
+  bool owns_route(std::uint32_t table, const IpAddress& destination) const;
   bool operator==(const Ownership&) const = default;
 };
 
@@ -37,11 +37,11 @@ class OwnershipStore {
   virtual Result<void> save(const Ownership& ownership) = 0;
 };
 
-// In the state directory, one small file, replaced by rename. A record of an earlier boot is void:
-// the tables that it speaks of are gone, and whatever is there now is somebody else's.
+// STATE_DIR/installed: one small text file, replaced by rename. A record of an earlier boot is
+// void: the tables that it speaks of are gone, and whatever is there now is somebody else's.
 class OwnershipFile final : public OwnershipStore {
  public:
-  OwnershipFile(std::string path, std::string boot_id);
+  OwnershipFile(const std::string& state_dir, std::string boot_id);
   Result<Ownership> load() override;
   Result<void> save(const Ownership& ownership) override;
 

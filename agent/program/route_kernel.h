@@ -42,7 +42,7 @@ struct Link {
 };
 
 struct Hop {
-  std::uint32_t interface {};
+  std::uint32_t ifindex{};
   std::optional<IpAddress> gateway;  // none: the destination itself is on the link
   bool onlink{};
   bool operator==(const Hop&) const = default;
@@ -84,14 +84,14 @@ struct KernelRule {
 enum class Resolution : std::uint8_t { resolved, pending, failed };
 
 struct Neighbour {
-  std::uint32_t interface {};
+  std::uint32_t ifindex{};
   IpAddress address;
   Resolution state{};
   bool operator==(const Neighbour&) const = default;
 };
 
 struct InterfaceSettings {
-  std::uint32_t interface {};
+  std::uint32_t ifindex{};
   bool strict_reverse_path{};  // rp_filter = 1, by the interface or by "all"
   bool ignore_routes_with_linkdown{};
   bool operator==(const InterfaceSettings&) const = default;
@@ -142,7 +142,7 @@ struct ActionFailure {
 
 // Which way a RoCE packet that came in by `in_port` would go.
 struct Lookup {
-  std::uint32_t in_interface{};
+  std::uint32_t in_ifindex{};
   IpAddress source;
   IpAddress destination;
 };
@@ -150,7 +150,7 @@ struct LookupAnswer {
   int error{};  // errno; 0: the rest holds
   std::uint32_t table{};
   std::uint32_t next_hop_id{};
-  std::uint32_t out_interface{};
+  std::uint32_t out_ifindex{};
 };
 
 class RouteKernel {
@@ -174,7 +174,7 @@ class RouteKernel {
   // One answer for each, in order.
   virtual Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) = 0;
   // Makes the kernel ask for a neighbour's address; the answer is an event.
-  virtual void resolve(std::uint32_t interface, const IpAddress& address) = 0;
+  virtual void resolve(std::uint32_t ifindex, const IpAddress& address) = 0;
 };
 
 // Carrier and counters of this node's ports, for reports.

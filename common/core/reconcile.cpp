@@ -29,7 +29,7 @@ void merge(const std::vector<T>& desired, const std::vector<T>& installed, Key k
 struct Describe {
   std::string operator()(const AddNextHop& a) const {
     return fmt::format("next hop {} via {} on interface {} on", a.next_hop.id,
-                       to_string(a.next_hop.gateway), a.next_hop.interface);
+                       to_string(a.next_hop.gateway), a.next_hop.ifindex);
   }
   std::string operator()(const RemoveNextHop& a) const {
     return fmt::format("next hop {} off", a.id);

@@ -18,8 +18,8 @@ namespace heddle {
 // it.
 struct NextHop {
   std::uint32_t id{};
-  std::uint32_t interface {};  // the kernel's index
-  IpAddress gateway;           // may be of the other family (IPv4 over IPv6 link-local)
+  std::uint32_t ifindex{};  // the kernel's index
+  IpAddress gateway;        // may be of the other family (IPv4 over IPv6 link-local)
   bool onlink{};
   auto operator<=>(const NextHop&) const = default;
 };
@@ -42,9 +42,9 @@ struct PortRule {
 // Everything that heddle keeps in a kernel. Each list is sorted; (table, destination) and id are
 // unique.
 struct PortTables {
-  std::vector<NextHop> next_hops;
-  std::vector<PinRoute> routes;
-  std::vector<PortRule> rules;
+  std::vector<NextHop> next_hops{};
+  std::vector<PinRoute> routes{};
+  std::vector<PortRule> rules{};
 
   bool empty() const { return next_hops.empty() && routes.empty() && rules.empty(); }
   bool operator==(const PortTables&) const = default;

@@ -13,7 +13,7 @@ IpAddress address(std::uint8_t n) {
   return IpAddress::v4(10, 2, n, 2);
 }
 NextHop hop(std::uint32_t id) {
-  return {.id = id, .interface = id + 10, .gateway = address(static_cast<std::uint8_t>(id))};
+  return {.id = id, .ifindex = id + 10, .gateway = address(static_cast<std::uint8_t>(id))};
 }
 PinRoute route(std::uint32_t table, std::uint8_t destination, std::uint32_t next_hop) {
   return {.table = table, .destination = address(destination), .next_hop = next_hop};
@@ -156,9 +156,10 @@ TEST(Reconcile, ReachesAnyTablesFromAnyTablesWithoutAGap) {
           const auto same = [&](const PinRoute& r) {
             return r.table == before.table && r.destination == before.destination;
           };
-          if (std::any_of(to.routes.begin(), to.routes.end(), same))
+          if (std::any_of(to.routes.begin(), to.routes.end(), same)) {
             ASSERT_TRUE(std::any_of(now.routes.begin(), now.routes.end(), same))
                 << to_string(action);
+          }
         }
       }
     };

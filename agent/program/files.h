@@ -1,0 +1,22 @@
+// Small files that must never be seen half written: leases, records, switches. Any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/core/result.h"
+
+namespace heddle {
+
+// The whole file; Errc::not_found, Errc::permission or Errc::io. Files over a limit are refused:
+// what is read here is written by this program and is small.
+Result<std::string> read_small_file(const std::string& path);
+
+// By a temporary file beside it and a rename: a reader sees the old or the new content. Not synced
+// to the disk: after a crash of the machine the kernel's tables are gone, too.
+Result<void> replace_file(const std::string& path, std::string_view content);
+
+// No error if there is none.
+Result<void> remove_file(const std::string& path);
+
+}  // namespace heddle

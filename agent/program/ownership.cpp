@@ -1,0 +1,175 @@
+#include "agent/program/ownership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <optional>
+
+#include "agent/program/files.h"
+
+namespace heddle {
+namespace {
+
+// One object a line, so that a person can read what is claimed:
+//   heddle-ownership 1 BOOT-ID
+//   nexthop ID
+//   rule PORT TABLE
+//   route TABLE DESTINATION
+//   end
+// The last line tells a whole record from one that was cut off.
+constexpr std::string_view kTitle = "heddle-ownership 1 ";
+
+std::string_view take_word(std::string_view& line) {
+  const std::size_t space = std::min(line.find(' '), line.size());
+  const std::string_view word = line.substr(0, space);
+  line.remove_prefix(std::min(space + 1, line.size()));
+  return word;
+}
+
+std::optional<std::uint32_t> number(std::string_view text) {
+  std::uint32_t value{};
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+bool take_line(std::string_view line, Ownership& into) {
+  const std::string_view kind = take_word(line);
+  if (kind == "nexthop") {
+    const auto id = number(take_word(line));
+    if (id)
+      into.next_hops.push_back(*id);
+    return id && line.empty();
+  }
+  if (kind == "rule") {
+    const std::string_view port = take_word(line);
+    const auto table = number(take_word(line));
+    if (table)
+      into.rules.push_back({.in_port = std::string(port), .table = *table});
+    return table && !port.empty() && line.empty();
+  }
+  if (kind == "route") {
+    const auto table = number(take_word(line));
+    const auto destination = IpAddress::parse(line);
+    if (table && destination)
+      into.routes.emplace_back(*table, *destination);
+    return table && destination;
+  }
+  return false;
+}
+
+template <class T>
+bool includes(const std::vector<T>& all, const std::vector<T>& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+template <class T>
+std::vector<T> union_of(const std::vector<T>& a, const std::vector<T>& b) {
+  std::vector<T> result;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));
+  return result;
+}
+
+template <class T>
+void sort_unique(std::vector<T>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+void sort_unique(Ownership& ownership) {
+  sort_unique(ownership.next_hops);
+  sort_unique(ownership.rules);
+  sort_unique(ownership.routes);
+}
+
+}  // namespace
+
+Ownership Ownership::of(const PortTables& tables) {
+  Ownership result{.rules = tables.rules};
+  for (const NextHop& next_hop : tables.next_hops)
+    result.next_hops.push_back(next_hop.id);
+  for (const PinRoute& route : tables.routes)
+    result.routes.emplace_back(route.table, route.destination);
+  sort_unique(result);
+  return result;
+}
+
+bool Ownership::covers(const Ownership& other) const {
+  return includes(next_hops, other.next_hops) && includes(rules, other.rules) &&
+         includes(routes, other.routes);
+}
+
+Ownership Ownership::merged(const Ownership& other) const {
+  return {.next_hops = union_of(next_hops, other.next_hops),
+          .rules = union_of(rules, other.rules),
+          .routes = union_of(routes, other.routes)};
+}
+
+bool Ownership::owns_next_hop(std::uint32_t id) const {
+  return std::binary_search(next_hops.begin(), next_hops.end(), id);
+}
+
+bool Ownership::owns_rule(const PortRule& rule) const {
+  return std::binary_search(rules.begin(), rules.end(), rule);
+}
+
+bool Ownership::owns_route(std::uint32_t table, const IpAddress& destination) const {
+  return std::binary_search(routes.begin(), routes.end(), std::pair(table, destination));
+}
+
+OwnershipFile::OwnershipFile(const std::string& state_dir, std::string boot_id)
+    : path_(state_dir + "/installed"), boot_id_(std::move(boot_id)) {}
+
+Result<Ownership> OwnershipFile::load() {
+  const auto content = read_small_file(path_);
+  if (!content) {
+    if (content.error().code == Errc::not_found)
+      return Ownership{};
+    return tl::unexpected(content.error());
+  }
+  Ownership result;
+  std::string_view rest = *content;
+  bool ended = false;
+  for (int line_number = 1; !rest.empty(); ++line_number) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    const bool whole = end != std::string_view::npos;
+    rest.remove_prefix(whole ? end + 1 : rest.size());
+    bool good = whole && !ended;
+    if (good && line_number == 1) {
+      good = line.substr(0, kTitle.size()) == kTitle;
+      if (good && line.substr(kTitle.size()) != boot_id_)
+        return Ownership{};
+    } else if (good && line == "end") {
+      ended = true;
+    } else if (good) {
+      good = take_line(line, result);
+    }
+    if (!good)
+      return fail(Errc::parse,
+                  fmt::format("{}:{}: not a record of what is installed", path_, line_number));
+  }
+  if (!ended)
+    return fail(Errc::parse, fmt::format("{}: the record of what is installed is cut off", path_));
+  sort_unique(result);
+  return result;
+}
+
+Result<void> OwnershipFile::save(const Ownership& ownership) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "{}{}\n", kTitle, boot_id_);
+  for (const std::uint32_t id : ownership.next_hops)
+    fmt::format_to(out, "nexthop {}\n", id);
+  for (const PortRule& rule : ownership.rules)
+    fmt::format_to(out, "rule {} {}\n", rule.in_port, rule.table);
+  for (const auto& [table, destination] : ownership.routes)
+    fmt::format_to(out, "route {} {}\n", table, to_string(destination));
+  text += "end\n";
+  return replace_file(path_, text);
+}
+
+}  // namespace heddle
