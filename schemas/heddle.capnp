@@ -1,0 +1,387 @@
+@0xb3a1f0c75d2e8846;
+# What coordinator, agents and command line say to each other. This file is the protocol's specification: the
+# form of each message, what its sender means by it, and what its receiver does, also with what it does not know.
+# common/wire turns it into the values of common/core and back.
+#
+# Transport
+# ---------
+# One ZeroMQ message of one part, DEALER to ROUTER, holds one Envelope in Cap'n Proto's packed stream framing, and
+# nothing after it. Agents and command lines connect; the coordinator listens. CURVE authenticates both sides; on
+# a plain transport nobody is authenticated, so there is none but on loopback, ipc, inproc or on request. Messages
+# may be lost, repeated or late. Nothing depends on one arriving: every loss shows in a later message (a report's
+# number, a heartbeat's digest) and is made good by asking again.
+#
+# Conversation
+# ------------
+#   agent                                  coordinator
+#     Hello            ------------------>           on every connection, before anything else
+#                      <------------------  Welcome  or Refusal, after which only Reports are taken
+#                      <------------------  Snapshot
+#     Acknowledgement  ------------------>           after every change, of what was read back
+#     Report           ------------------>           every report interval
+#     LinkChange       ------------------>           at once, when a link or a route changes
+#                      <------------------  PlanDiff when there is a new plan; answered by Acknowledgement
+#                      <------------------  Heartbeat every third of the lease or more often
+#     SnapshotRequest  ------------------>           when a diff's base or a heartbeat's digest is not ours
+#                      <------------------  Switch   answered by Acknowledgement
+#   command line
+#     Request          ------------------>
+#                      <------------------  Reply
+#
+# Versions
+# --------
+# This is version 1. Fields, union members and enumerants are only ever added, never removed, renumbered or given
+# another meaning, and an absent field means what its default says. So:
+#   - a receiver ignores fields that it does not know;
+#   - a sender that says something which would be dangerous to ignore (a pin of a new kind, say) sets `least` to the
+#     version that introduced it. A receiver refuses an envelope whose `least` is above its own version;
+#   - a message, union member or enumerant that the receiver does not know makes it refuse the whole message, so that no
+#     plan is ever half understood. Refused messages change nothing; they are logged and counted;
+#   - a coordinator speaks to an agent in no later version than the agent's Hello carried in `protocol`. Version N
+#     and version N - 1 must be able to work together, in both roles; recorded bytes of each version are kept and tested.
+#
+# Limits
+# ------
+# A receiver refuses a message that breaks one, whole:
+#   - a message: 16 MiB packed, 32 MiB unpacked;
+#   - a list: 131,072 elements; ports 4,096; enforcers and sources 64 each;
+#   - a name (node, job, enforcer, source, command, software, boot id): 1 to 64 octets, no space, control character or '/';
+#   - a port: an interface's name, 1 to 15 octets, no space, control character or '/';
+#   - a text for people: 1,024 octets of UTF-8, which the sender cuts; an argument: 1,024 octets;
+#   - a time or a duration: 0 to 2^63 - 1 nanoseconds, where no narrower range is given.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("heddle::schema");
+
+struct Envelope {
+  protocol @0 :UInt16;
+  # The version that the sender speaks; never 0.
+  least @1 :UInt16;
+  # The lowest version whose receiver may act on this message; 1 to `protocol`.
+  node @2 :Text;
+  # The sender: its node's name, "coordinator", or what a command line calls itself. The name binds nobody: who
+  # speaks is settled by the key, and a receiver that knows whose key it is compares.
+  sequence @3 :UInt64;
+  # Counts a sender's messages on one connection, for logs.
+
+  union {
+    hello @4 :Hello;
+    welcome @5 :Welcome;
+    refusal @6 :Refusal;
+    report @7 :Report;
+    linkChange @8 :LinkChange;
+    acknowledgement @9 :Acknowledgement;
+    planDiff @10 :PlanDiff;
+    snapshot @11 :Snapshot;
+    snapshotRequest @12 :SnapshotRequest;
+    heartbeat @13 :Heartbeat;
+    switch @14 :Switch;
+    request @15 :Request;
+    reply @16 :Reply;
+  }
+}
+
+# Values ---------------------------------------------------------------------------------------------
+
+struct Address {
+  union {
+    v4 @0 :UInt32;
+    # 10.1.2.3 is 0x0a010203.
+    v6 :group {
+      high @1 :UInt64;
+      low @2 :UInt64;
+    }
+  }
+}
+
+struct Prefix {
+  address @0 :Address;
+  length @1 :UInt8;
+  # 0 to 32 or 128; the address's bits beyond it are zero.
+}
+
+struct PlanVersion {
+  # Compared epoch first. An agent never replaces a plan by an older one.
+  epoch @0 :UInt64;
+  # A coordinator's reign. A new coordinator begins above every epoch that any Hello names.
+  generation @1 :UInt64;
+  # Counts plans within it.
+}
+
+enum ErrorCode {
+  invalidArgument @0;
+  parse @1;
+  notFound @2;
+  duplicate @3;
+  stalePlan @4;
+  wrongNode @5;
+  gap @6;
+  foreignState @7;
+  kernel @8;
+  io @9;
+  timeout @10;
+  permission @11;
+  unsupported @12;
+  unobservable @13;
+}
+
+enum Role {
+  host @0;
+  leaf @1;
+  spine @2;
+  cli @3;
+}
+
+enum Mode {
+  observe @0;
+  # Programs nothing, whatever it is sent.
+  program @1;
+}
+
+enum Granularity {
+  # How finely an enforcer tells subflows apart: the kinds of SteeringUnit.
+  destination @0;
+  portAndDestination @1;
+  queuePair @2;
+}
+
+struct SteeringUnit {
+  # The subflows that one pin moves together.
+  union {
+    destination @0 :Address;
+    portAndDestination :group {
+      inPort @1 :Text;
+      address @2 :Address;
+    }
+    queuePair :group {
+      source @3 :Address;
+      target @4 :Address;
+      # Of the same family as `source`.
+      sourcePort @5 :UInt16;
+    }
+  }
+}
+
+struct PinTarget {
+  # How the path is held. A port is an interface of the node; the gateway is the one that the node's `main` table
+  # offers through it, so a pin cannot point where routing would not.
+  union {
+    portTableRoute @0 :Text;
+    hostRoute @1 :Text;
+    segmentList @2 :List(Address);
+    # 1 to 8 segments.
+    flowMark @3 :Text;
+  }
+}
+
+struct Pin {
+  unit @0 :SteeringUnit;
+  target @1 :PinTarget;
+  reason @2 :Text;
+  # For people.
+}
+
+# From agents ----------------------------------------------------------------------------------------
+
+struct PortStatus {
+  name @0 :Text;
+  carrier @1 :Bool;
+  txBytes @2 :UInt64;
+  # Since boot. A value below the last one is a reset, not traffic.
+  rxBytes @3 :UInt64;
+}
+
+struct EnforcerCapability {
+  name @0 :Text;
+  granularity @1 :Granularity;
+  usable @2 :Bool;
+  reason @3 :Text;
+  # Why it is not usable, and what would help.
+}
+
+struct SourceCapability {
+  name @0 :Text;
+  usable @1 :Bool;
+  reason @2 :Text;
+}
+
+struct Hello {
+  # An agent's first word on every connection. Two with one name and different instances are told apart by it, and
+  # the later one is refused.
+  role @0 :Role;
+  mode @1 :Mode;
+  disabled @2 :Bool;
+  # By `heddle disable`; the coordinator plans nothing for it.
+  software @3 :Text;
+  bootId @4 :Text;
+  instance @5 :UInt64;
+  # Drawn when the agent started.
+  installed @6 :PlanVersion;
+  # The plan whose pins are in the kernel, read back; 0.0 if none.
+  highestSeen @7 :PlanVersion;
+  digest @8 :UInt64;
+  # Of the installed pins; see common/core/plan.h.
+  enforcers @9 :List(EnforcerCapability);
+  sources @10 :List(SourceCapability);
+  ports @11 :List(PortStatus);
+}
+
+struct Report {
+  # What an agent saw in one interval. Lost reports are not repeated: `number` shows the loss, and the coordinator
+  # treats the interval as unobserved, never as silent.
+  number @0 :UInt64;
+  begin @1 :UInt64;
+  # Nanoseconds of the sender's boot time.
+  length @2 :UInt64;
+  # Nanoseconds.
+  gap @3 :Bool;
+  # Something between the last report's end and this one's could not be seen.
+  ports @4 :List(PortStatus);
+  flows @5 :FlowTable;
+}
+
+struct FlowTable {
+  # Subflows, one a row, kept by columns: under Cap'n Proto's packing a row costs about 35 octets where a struct a
+  # row would cost over 100. Every column has as many elements as `source`; a column of a later version may be empty
+  # instead, for "not given".
+  v4 @0 :List(UInt32);
+  v6 @1 :List(UInt64);
+  # The addresses, each once: number i is v4[i], or, from the size of v4 on, two elements of v6, high half first.
+  names @2 :List(Text);
+  # The ports and flow sources, each once: number 0 is the empty name, number i is names[i - 1].
+
+  source @3 :List(UInt32);
+  destination @4 :List(UInt32);
+  # Address numbers; both of one family.
+  sourcePort @5 :List(UInt16);
+  destQpn @6 :List(UInt32);
+  # 24 bits.
+  firstSeenBase @7 :Int64;
+  firstSeen @8 :List(UInt64);
+  # Nanoseconds since 1970 by the sender's clock: the base plus each element. Part of the subflow's identity, so
+  # it is the same in all its reports.
+  bytes @9 :List(UInt64);
+  packets @10 :List(UInt64);
+  messageLength @11 :List(UInt64);
+  # The longest RDMA message that began in the interval, in octets; 0 for none seen.
+  outPort @12 :List(UInt32);
+  # Name number of the port where it left the node; 0 on a host.
+  seenBy @13 :List(UInt32);
+  # Name number of the flow source.
+  reset @14 :List(Bool);
+  # The counter went back, or began anew after a loss: bytes and packets are lower bounds.
+}
+
+struct Withdrawal {
+  # A destination that `main` no longer offers through a port.
+  destination @0 :Prefix;
+  outPort @1 :Text;
+}
+
+struct LinkChange {
+  # The whole state each time, so that nothing depends on an earlier one.
+  ports @0 :List(PortStatus);
+  withdrawn @1 :List(Withdrawal);
+}
+
+struct PinFailure {
+  unit @0 :SteeringUnit;
+  code @1 :ErrorCode;
+  reason @2 :Text;
+}
+
+struct Acknowledgement {
+  # What was read back from the kernel, never what was merely sent to it.
+  version @0 :PlanVersion;
+  digest @1 :UInt64;
+  # Of the installed pins; differs from the plan's while some have failed.
+  installed @2 :UInt32;
+  failed @3 :List(PinFailure);
+  # Pins of this version that are not installed, those that the agent took away by itself included.
+  disabled @4 :Bool;
+  conflict @5 :Text;
+  # Foreign state inside our ranges, named; the agent programs nothing while there is any. Empty: none.
+  applyTime @6 :UInt64;
+  # Nanoseconds from the plan's arrival to the end of reading back.
+}
+
+struct SnapshotRequest {
+  have @0 :PlanVersion;
+  reason @1 :Text;
+}
+
+# From the coordinator -------------------------------------------------------------------------------
+
+struct Welcome {
+  version @0 :PlanVersion;
+  reportInterval @1 :UInt64;
+  # Nanoseconds, 1 ms to 1 h.
+  lease @2 :UInt64;
+  # Nanoseconds, up to 24 h. Without a word from the coordinator for so long the agent removes every pin. Any message
+  # from the coordinator that is not refused counts as a word.
+}
+
+struct Refusal {
+  # The receiver goes on observing and programs nothing new.
+  code @0 :ErrorCode;
+  reason @1 :Text;
+}
+
+struct PlanDiff {
+  # Turns the pins of `base` into those of `version`. A receiver whose pins are not of `base`, or who would not arrive
+  # at `digest`, changes nothing and asks for a snapshot; one that holds a newer version changes nothing.
+  node @0 :Text;
+  # The receiver's; a plan for another node is refused.
+  base @1 :PlanVersion;
+  version @2 :PlanVersion;
+  # Not below `base`.
+  set @3 :List(Pin);
+  # Added or changed; sorted by unit, none twice.
+  removed @4 :List(SteeringUnit);
+  # Likewise; none of them in `set`.
+  digest @5 :UInt64;
+  # Of the pins afterwards.
+}
+
+struct Snapshot {
+  # All pins of one node.
+  node @0 :Text;
+  version @1 :PlanVersion;
+  pins @2 :List(Pin);
+  # Sorted by unit, none twice.
+  digest @3 :UInt64;
+  # Of `pins`. The receiver computes it too, and refuses a snapshot where they differ.
+}
+
+struct Heartbeat {
+  # Renews the lease, and says what this node should hold. Where that is not what it holds, it asks for a snapshot.
+  version @0 :PlanVersion;
+  digest @1 :UInt64;
+  lease @2 :UInt64;
+  # As in Welcome.
+}
+
+struct Switch {
+  # The off switch, and back: remove every pin and program none until switched on. Survives restarts of the agent.
+  enable @0 :Bool;
+  by @1 :Text;
+  # For the log: who wanted it.
+}
+
+# Command line ---------------------------------------------------------------------------------------
+
+struct Request {
+  id @0 :UInt64;
+  # Chosen by the sender, repeated in the reply.
+  command @1 :Text;
+  arguments @2 :List(Text);
+}
+
+struct Reply {
+  id @0 :UInt64;
+  exitCode @1 :UInt8;
+  json @2 :Text;
+  # One JSON value; its keys are described in heddle(1). Up to the message's limit.
+  error @3 :Text;
+  # For people; empty if the command succeeded.
+}
