@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <linux/fib_rules.h>
 #include <linux/if_link.h>
+#include <linux/neighbour.h>
 #include <linux/netlink.h>
 #include <linux/nexthop.h>
 #include <linux/pkt_sched.h>
@@ -281,6 +282,16 @@ void Netlink::add_address(std::string_view name, const IpAddress& address, int p
       .fixed(head)
       .address(IFA_LOCAL, address)
       .address(IFA_ADDRESS, address);
+}
+
+void Netlink::resolve(std::string_view device, const IpAddress& neighbour) {
+  ndmsg head{};
+  head.ndm_family = static_cast<std::uint8_t>(family_of(neighbour.family));
+  head.ndm_ifindex = index_of(device);
+  head.ndm_flags = NTF_USE;
+  begin(RTM_NEWNEIGH, NLM_F_CREATE, fmt::format("resolving {}", to_string(neighbour)))
+      .fixed(head)
+      .address(NDA_DST, neighbour);
 }
 
 void Netlink::set_nexthop(std::uint32_t id, const IpAddress& gateway, std::string_view device,

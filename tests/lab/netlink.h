@@ -87,6 +87,9 @@ class Netlink {
   void set_mtu(std::string_view name, int mtu);
   void delete_link(std::string_view name);
   void add_address(std::string_view name, const IpAddress& address, int prefix_length);
+  // Makes the kernel ask for a neighbour's address now, as a routing protocol's own packets would
+  // have done.
+  void resolve(std::string_view device, const IpAddress& neighbour);
   void set_nexthop(std::uint32_t id, const IpAddress& gateway, std::string_view device,
                    Write write = Write::replace, std::uint8_t protocol = RTPROT_BGP);
   void set_group(std::uint32_t id, std::span<const std::uint32_t> members,

@@ -1,0 +1,463 @@
+#include "tests/lab/fabric.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/core/check.h"
+#include "tests/lab/routing.h"
+
+namespace heddle::lab {
+namespace {
+
+constexpr const char* kStateFolder = "/run/heddle-lab";
+constexpr std::string_view kManagement = "mgmt";
+
+std::string state_file(const std::string& prefix) {
+  return fmt::format("{}/{}state", kStateFolder, prefix);
+}
+
+std::uint8_t octet(int value) {
+  HEDDLE_CHECK(value >= 0 && value <= 255);
+  return static_cast<std::uint8_t>(value);
+}
+
+Result<void> append(const std::string& prefix, const std::string& line, bool fresh = false) {
+  std::error_code ignored;
+  std::filesystem::create_directories(kStateFolder, ignored);
+  std::ofstream file(state_file(prefix), fresh ? std::ios::trunc : std::ios::app);
+  file << line << "\n" << std::flush;
+  if (!file)
+    return fail(Errc::io, fmt::format("cannot write {}", state_file(prefix)));
+  return {};
+}
+
+// When a process began, in clock ticks since boot (field 22 of its stat): with it a number that is
+// used again is told from the process that was meant. 0 if there is none.
+std::uint64_t start_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos)
+    return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i)
+    fields >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+struct Listed {
+  pid_t process{};
+  std::uint64_t start{};
+};
+
+std::vector<Listed> listed_processes(const std::string& prefix) {
+  std::vector<Listed> found;
+  std::ifstream file(state_file(prefix));
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string kind;
+    Listed listed;
+    if (words >> kind >> listed.process >> listed.start && kind == "process")
+      found.push_back(listed);
+  }
+  return found;
+}
+
+// Asks, waits, and then insists. Only a process that is still the one in the list.
+int end_processes(const std::string& prefix) {
+  std::vector<pollfd> alive;
+  for (const Listed& listed : listed_processes(prefix)) {
+    const int fd = static_cast<int>(::syscall(SYS_pidfd_open, listed.process, 0));
+    if (fd < 0)
+      continue;
+    if (start_of(listed.process) != listed.start) {
+      ::close(fd);
+      continue;
+    }
+    ::syscall(SYS_pidfd_send_signal, fd, SIGTERM, nullptr, 0);
+    alive.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  }
+  const Time patience = boot_now() + std::chrono::seconds(3);
+  for (pollfd& process : alive) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(patience - boot_now());
+    if (::poll(&process, 1, std::max(0, static_cast<int>(left.count()))) != 1) {
+      ::syscall(SYS_pidfd_send_signal, process.fd, SIGKILL, nullptr, 0);
+      ::poll(&process, 1, 1000);
+    }
+    ::close(process.fd);
+  }
+  return static_cast<int>(alive.size());
+}
+
+}  // namespace
+
+std::string NodeName::leaf(int leaf) {
+  return fmt::format("leaf{}", leaf);
+}
+std::string NodeName::spine(int spine) {
+  return fmt::format("spine{}", spine);
+}
+std::string NodeName::host(int leaf, int host) {
+  return fmt::format("h{}-{}", leaf, host);
+}
+
+IpAddress host_address(int leaf, int host) {
+  return IpAddress::v4(10, octet(leaf), octet(host), 2);
+}
+IpAddress leaf_port_address(int leaf, int host) {
+  return IpAddress::v4(10, octet(leaf), octet(host), 1);
+}
+IpAddress uplink_address(int leaf, int spine) {
+  return IpAddress::v4(10, octet(100 + leaf), octet(spine), 1);
+}
+IpAddress downlink_address(int leaf, int spine) {
+  return IpAddress::v4(10, octet(100 + leaf), octet(spine), 2);
+}
+Prefix leaf_prefix(int leaf) {
+  return {IpAddress::v4(10, octet(leaf), 0, 0), 16};
+}
+
+IpAddress management_address(std::string_view node) {
+  int a = 0;
+  int b = 0;
+  const std::string name(node);
+  if (std::sscanf(name.c_str(), "leaf%d", &a) == 1)
+    return IpAddress::v4(10, 255, 1, octet(a));
+  if (std::sscanf(name.c_str(), "spine%d", &a) == 1)
+    return IpAddress::v4(10, 255, 2, octet(a));
+  if (std::sscanf(name.c_str(), "h%d-%d", &a, &b) == 2)
+    return IpAddress::v4(10, 255, octet(10 + a), octet(b));
+  return IpAddress::v4(10, 255, 0, 1);
+}
+
+std::vector<std::string> node_names(const FabricSpec& spec) {
+  std::vector<std::string> names;
+  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
+    names.push_back(NodeName::leaf(leaf));
+  for (int spine = 1; spine <= spec.spines; ++spine)
+    names.push_back(NodeName::spine(spine));
+  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
+    for (int host = 1; host <= spec.hosts; ++host)
+      names.push_back(NodeName::host(leaf, host));
+  return names;
+}
+
+std::string fabric_yaml(const FabricSpec& spec) {
+  const auto capacity = fmt::format("{}", static_cast<std::uint64_t>(spec.rate.bits_per_second));
+  std::string yaml = "fabric: lab\nleaves:\n";
+  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
+    yaml += fmt::format("  - {{name: leaf{0}, rack: rack{0}}}\n", leaf);
+  yaml += "spines:\n";
+  for (int spine = 1; spine <= spec.spines; ++spine)
+    yaml += fmt::format("  - {{name: spine{}}}\n", spine);
+  yaml += "hosts:\n";
+  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
+    for (int host = 1; host <= spec.hosts; ++host)
+      yaml += fmt::format(
+          "  - name: {}\n    rack: rack{}\n    nics:\n      - {{name: eth0, address: {}, "
+          "attachments: [{{leaf: leaf{}, port: p{}, capacity: {}}}]}}\n",
+          NodeName::host(leaf, host), leaf, to_string(host_address(leaf, host)), leaf, host,
+          capacity);
+  yaml += "cables:\n";
+  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
+    for (int spine = 1; spine <= spec.spines; ++spine)
+      yaml += fmt::format(
+          "  - {{leaf: leaf{0}, spine: spine{1}, leaf_port: up{1}, spine_port: d{0}, "
+          "capacity: {2}}}\n",
+          leaf, spine, capacity);
+  return yaml;
+}
+
+Result<Fabric> Fabric::raise(const FabricSpec& spec) {
+  if (!list_namespaces(spec.prefix).empty())
+    return fail(Errc::duplicate,
+                fmt::format("namespaces {}* exist; `heddle-lab down` removes them", spec.prefix));
+  Fabric fabric;
+  fabric.spec_ = spec;
+  fabric.owned_ = true;  // from the first piece on: a half-raised fabric is removed, too
+  auto noted = append(spec.prefix,
+                      fmt::format("fabric {} {} {} {} {}", spec.leaves, spec.spines, spec.hosts,
+                                  static_cast<std::uint64_t>(spec.rate.bits_per_second), spec.mtu),
+                      true);
+  if (!noted)
+    return tl::unexpected(noted.error());
+  if (auto built = fabric.build(); !built)
+    return tl::unexpected(built.error());
+  if (auto shaped = fabric.shape_links(); !shaped)
+    return tl::unexpected(shaped.error());
+  if (auto routed = program_routes(fabric); !routed)
+    return tl::unexpected(routed.error());
+  return fabric;
+}
+
+Result<Fabric> Fabric::attach(const std::string& prefix) {
+  std::ifstream file(state_file(prefix));
+  std::string kind;
+  Fabric fabric;
+  FabricSpec& spec = fabric.spec_;
+  if (!(file >> kind >> spec.leaves >> spec.spines >> spec.hosts >> spec.rate.bits_per_second >>
+        spec.mtu))
+    return fail(Errc::not_found, "no fabric is up; `heddle-lab up` raises one");
+  spec.prefix = prefix;
+  for (std::string node : node_names(spec)) {
+    auto space = NetNamespace::open(prefix + node);
+    if (!space)
+      return tl::unexpected(space.error());
+    fabric.spaces_.emplace(std::move(node), std::move(*space));
+  }
+  auto management = NetNamespace::open(fmt::format("{}{}", prefix, kManagement));
+  if (!management)
+    return tl::unexpected(management.error());
+  fabric.spaces_.emplace(kManagement, std::move(*management));
+  if (auto opened = fabric.open_nodes(); !opened)
+    return tl::unexpected(opened.error());
+  return fabric;
+}
+
+Result<int> Fabric::tear_down(const std::string& prefix) {
+  int removed = end_processes(prefix);
+  for (const std::string& name : list_namespaces(prefix)) {
+    if (auto gone = remove_namespace(name); !gone)
+      return tl::unexpected(gone.error());
+    ++removed;
+  }
+  std::error_code ignored;
+  std::filesystem::remove(state_file(prefix), ignored);
+  return removed;
+}
+
+Fabric& Fabric::operator=(Fabric&& other) noexcept {
+  std::swap(spec_, other.spec_);
+  std::swap(owned_, other.owned_);
+  spaces_.swap(other.spaces_);
+  netlinks_.swap(other.netlinks_);
+  return *this;
+}
+
+Fabric::~Fabric() {
+  if (!owned_)
+    return;
+  netlinks_.clear();
+  spaces_.clear();
+  if (auto down = tear_down(spec_.prefix); !down)
+    fmt::print(stderr, "taking the fabric down: {}\n", down.error().message);
+}
+
+const NetNamespace& Fabric::space(std::string_view node) const {
+  const auto found = spaces_.find(node);
+  HEDDLE_CHECK(found != spaces_.end());
+  return found->second;
+}
+
+Netlink& Fabric::netlink(std::string_view node) {
+  const auto found = netlinks_.find(node);
+  HEDDLE_CHECK(found != netlinks_.end());
+  return found->second;
+}
+
+Result<void> Fabric::open_nodes() {
+  for (const auto& [node, space] : spaces_) {
+    auto net = Netlink::open(space);
+    if (!net)
+      return tl::unexpected(net.error());
+    netlinks_.emplace(node, std::move(*net));
+  }
+  return {};
+}
+
+// Settings come before the interfaces, which take them over from "default".
+Result<void> Fabric::prepare(const std::string& node) {
+  auto made = NetNamespace::create(spec_.prefix + node);
+  if (!made)
+    return tl::unexpected(made.error());
+  // The fabric as a whole is removed by tear_down(); a name at a time would be in its way.
+  made->keep();
+  const NetNamespace& space = spaces_.emplace(node, std::move(*made)).first->second;
+  std::vector<std::pair<const char*, const char*>> settings{
+      {"net/ipv6/conf/default/disable_ipv6", "1"},
+      {"net/ipv4/conf/all/rp_filter", "0"},
+      {"net/ipv4/conf/default/rp_filter", "0"},
+      {"net/ipv4/conf/all/ignore_routes_with_linkdown", "1"},
+      {"net/ipv4/conf/default/ignore_routes_with_linkdown", "1"},
+  };
+  const bool is_switch = node.starts_with("leaf") || node.starts_with("spine");
+  if (is_switch) {
+    settings.insert(settings.end(), {{"net/ipv4/ip_forward", "1"},
+                                     {"net/ipv4/fib_multipath_hash_policy", "3"},
+                                     {"net/ipv4/fib_multipath_hash_fields", "55"},
+                                     {"net/ipv4/fib_multipath_hash_seed", "42"}});
+  }
+  for (const auto& [name, value] : settings)
+    if (auto set = space.set_sysctl(name, value); !set)
+      return set;
+  return {};
+}
+
+Result<void> Fabric::build() {
+  std::vector<std::string> nodes = node_names(spec_);
+  for (const std::string& node : nodes)
+    if (auto ready = prepare(node); !ready)
+      return ready;
+  if (auto ready = prepare(std::string(kManagement)); !ready)
+    return ready;
+  if (auto opened = open_nodes(); !opened)
+    return opened;
+
+  // Every pair first, because both ends must be up before a next hop can be made.
+  Netlink& management = netlink(kManagement);
+  management.add_bridge("br0");
+  management.set_up("br0");
+  management.add_address("br0", management_address(kManagement), 16);
+  for (const std::string& node : nodes) {
+    const std::string port = fmt::format("m-{}", node);
+    management.add_veth(port, netlink(node), "mgmt0");
+    management.set_master(port, "br0");
+    management.set_up(port);
+  }
+  if (auto done = management.commit(); !done)
+    return done;
+  for (int leaf = 1; leaf <= spec_.leaves; ++leaf) {
+    Netlink& net = netlink(NodeName::leaf(leaf));
+    for (int spine = 1; spine <= spec_.spines; ++spine) {
+      const std::string port = fmt::format("up{}", spine);
+      net.add_veth(port, netlink(NodeName::spine(spine)), fmt::format("d{}", leaf), spec_.mtu);
+      net.add_address(port, uplink_address(leaf, spine), 30);
+      net.set_up(port);
+    }
+    for (int host = 1; host <= spec_.hosts; ++host) {
+      const std::string port = fmt::format("p{}", host);
+      net.add_veth(port, netlink(NodeName::host(leaf, host)), "eth0", spec_.mtu);
+      net.add_address(port, leaf_port_address(leaf, host), 30);
+      net.set_up(port);
+    }
+    if (auto done = net.commit(); !done)
+      return done;
+    for (int host = 1; host <= spec_.hosts; ++host) {
+      Netlink& host_net = netlink(NodeName::host(leaf, host));
+      host_net.add_address("eth0", host_address(leaf, host), 30);
+      host_net.set_up("eth0");
+    }
+  }
+  for (int spine = 1; spine <= spec_.spines; ++spine) {
+    Netlink& net = netlink(NodeName::spine(spine));
+    for (int leaf = 1; leaf <= spec_.leaves; ++leaf) {
+      net.add_address(fmt::format("d{}", leaf), downlink_address(leaf, spine), 30);
+      net.set_up(fmt::format("d{}", leaf));
+    }
+  }
+  for (const std::string& node : nodes) {
+    Netlink& net = netlink(node);
+    net.add_address("mgmt0", management_address(node), 16);
+    net.set_up("mgmt0");
+    if (auto done = net.commit(); !done)
+      return done;
+  }
+  return {};
+}
+
+namespace {
+
+// The queue holds every packet that windows allow to collide, so that the fabric is lossless, as
+// RoCE wants it. The bucket is small: what it saves up while a job computes is not the link's rate.
+void shape(Netlink& net, const std::string& port, Rate rate) {
+  constexpr std::uint32_t kQueueBytes = 8 << 20;
+  const double ten_milliseconds = rate.bits_per_second / 8 * 0.010;
+  net.add_tbf(port, rate, static_cast<std::uint32_t>(std::max(32768.0, ten_milliseconds)),
+              kQueueBytes);
+}
+
+}  // namespace
+
+Result<void> Fabric::shape_links() {
+  for (int leaf = 1; leaf <= spec_.leaves; ++leaf) {
+    Netlink& net = netlink(NodeName::leaf(leaf));
+    for (int host = 1; host <= spec_.hosts; ++host) {
+      shape(net, fmt::format("p{}", host), spec_.rate);
+      Netlink& host_net = netlink(NodeName::host(leaf, host));
+      shape(host_net, "eth0", spec_.rate);
+      if (auto done = host_net.commit(); !done)
+        return done;
+    }
+    if (auto done = net.commit(); !done)
+      return done;
+  }
+  return shape_core();
+}
+
+Result<void> Fabric::shape_core() {
+  for (int leaf = 1; leaf <= spec_.leaves; ++leaf)
+    for (int spine = 1; spine <= spec_.spines; ++spine) {
+      shape(netlink(NodeName::leaf(leaf)), fmt::format("up{}", spine), spec_.rate);
+      shape(netlink(NodeName::spine(spine)), fmt::format("d{}", leaf), spec_.rate);
+    }
+  for (auto& [node, net] : netlinks_)
+    if (auto done = net.commit(); !done)
+      return done;
+  return {};
+}
+
+Result<void> Fabric::unshape_core() {
+  for (int leaf = 1; leaf <= spec_.leaves; ++leaf)
+    for (int spine = 1; spine <= spec_.spines; ++spine) {
+      netlink(NodeName::leaf(leaf)).delete_root_qdisc(fmt::format("up{}", spine));
+      netlink(NodeName::spine(spine)).delete_root_qdisc(fmt::format("d{}", leaf));
+    }
+  for (auto& [node, net] : netlinks_)
+    if (auto done = net.commit(); !done)
+      return done;
+  return {};
+}
+
+Result<void> Fabric::cut_cable(int leaf, int spine) {
+  Netlink& net = netlink(NodeName::spine(spine));
+  net.set_up(fmt::format("d{}", leaf), false);
+  return net.commit();
+}
+
+Result<void> Fabric::restore_cable(int leaf, int spine) {
+  Netlink& net = netlink(NodeName::spine(spine));
+  net.set_up(fmt::format("d{}", leaf), true);
+  return net.commit();
+}
+
+Result<void> Fabric::cut_spine(int spine) {
+  Netlink& net = netlink(NodeName::spine(spine));
+  for (int leaf = 1; leaf <= spec_.leaves; ++leaf)
+    net.set_up(fmt::format("d{}", leaf), false);
+  return net.commit();
+}
+
+Result<void> Fabric::restore_spine(int spine) {
+  Netlink& net = netlink(NodeName::spine(spine));
+  for (int leaf = 1; leaf <= spec_.leaves; ++leaf)
+    net.set_up(fmt::format("d{}", leaf), true);
+  return net.commit();
+}
+
+bool Fabric::cable_up(int leaf, int spine) {
+  const auto links = netlink(NodeName::leaf(leaf)).links();
+  if (!links)
+    return false;
+  const std::string port = fmt::format("up{}", spine);
+  return std::any_of(links->begin(), links->end(), [&](const LinkSeen& link) {
+    return link.name == port && link.up && link.carrier;
+  });
+}
+
+Result<void> Fabric::remember_process(pid_t process, std::string_view what) {
+  return append(spec_.prefix, fmt::format("process {} {} {}", process, start_of(process), what));
+}
+
+}  // namespace heddle::lab
