@@ -1,0 +1,195 @@
+#include "agent/agent.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/runtime/log.h"
+#include "common/wire/codec.h"
+
+namespace heddle {
+namespace {
+
+bool matches(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::ranges::any_of(patterns, [&name](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+std::vector<PortStatus> without_counters(std::vector<PortStatus> ports) {
+  for (PortStatus& port : ports)
+    port.tx_bytes = port.rx_bytes = 0;
+  return ports;
+}
+
+}  // namespace
+
+Agent::Agent(const AgentConfig& config, AgentIdentity identity, AgentParts parts)
+    : config_(config),
+      parts_(parts),
+      programmer_(parts.kernel, parts.ownership, parts.clock,
+                  {.mode = config.mode,
+                   .uplinks = config.uplinks,
+                   .host_ports = config.host_ports,
+                   .ranges = config.routing}),
+      session_({.node = config.node,
+                .role = config.role,
+                .mode = config.mode,
+                .software = std::move(identity.software),
+                .boot_id = std::move(identity.boot_id),
+                .instance = identity.instance,
+                .report_interval = config.report_interval,
+                .longest_lease = config.lease},
+               parts.store, [this] { return facts(); }),
+      reporter_(parts.clock.now(), config.role == Role::leaf),
+      report_due_(parts.clock.now() + config.report_interval) {}
+
+Result<void> Agent::start() {
+  if (const Result<void> started = programmer_.start(); !started)
+    return started;
+  const EnforcerCapability able = programmer_.capability();
+  if (config_.mode == Mode::program && !able.usable)
+    log_error("nothing will be programmed: {}: {}", able.name, able.reason);
+  const SourceCapability sees = parts_.flows.probe();
+  if (!sees.usable)
+    log_error("no flow can be observed: {}: {}", sees.name, sees.reason);
+  else if (!sees.reason.empty())
+    log_warning("not all flows can be observed: {}: {}", sees.name, sees.reason);
+  session_.start(parts_.clock.now());
+  return {};
+}
+
+void Agent::connection_changed(bool connected, const std::string& reason) {
+  if (connected) {
+    session_.connected(parts_.clock.now());
+  } else {
+    log_warning("the coordinator is not reached: {}", reason);
+    session_.lost(parts_.clock.now(), reason);
+  }
+}
+
+void Agent::received(Payload payload) {
+  Result<Envelope> envelope = decode(payload);
+  if (!envelope) {
+    ++undecodable_;
+    log_warning("a message of {} octets is dropped, the {}. of its kind: {}", payload.size(),
+                undecodable_, envelope.error().message);
+    return;
+  }
+  session_.received(parts_.clock.now(), *envelope);
+}
+
+void Agent::kernel_changed(const KernelEvent& event) {
+  programmer_.kernel_changed(event);
+  if (std::holds_alternative<LinkEvent>(event) || std::holds_alternative<EventsLost>(event))
+    links_changed_ = true;
+}
+
+void Agent::switch_turned() {
+  session_.switch_turned(parts_.clock.now());
+}
+
+Time Agent::next_deadline() const {
+  Time next = report_due_;
+  if (const std::optional<Time> due = session_.next_deadline())
+    next = std::min(next, *due);
+  if (const std::optional<Time> due = programmer_.next_deadline())
+    next = std::min(next, *due);
+  return next;
+}
+
+void Agent::step() {
+  session_.tick(parts_.clock.now());
+  if (std::optional<Wish> wish = session_.take_wish()) {
+    if (wish->plan)
+      programmer_.want(*std::move(wish->plan));
+    else
+      programmer_.want_nothing(std::move(wish->why_nothing));
+  }
+
+  // Pins first: a route that `main` has withdrawn black-holes until its pin is gone (safety rule
+  // 12).
+  std::optional<Acknowledgement> changed = programmer_.step();
+  const std::optional<Time> more = programmer_.next_deadline();
+  const bool at_rest = !more || *more > parts_.clock.now();
+  if (!changed && session_.owes_acknowledgement() && at_rest)
+    changed = programmer_.state();
+  if (changed)
+    session_.acknowledge(*std::move(changed));
+
+  tell_link_changes();
+  if (const Time now = parts_.clock.now(); now >= report_due_)
+    report(now);
+  send_outbox();
+}
+
+std::string Agent::describe() const {
+  const Acknowledgement state = programmer_.state();
+  std::string text = fmt::format("{}; {} pins of plan {}", session_.describe(), state.installed,
+                                 to_string(state.version));
+  if (config_.mode == Mode::observe)
+    text = session_.describe() + "; observing only";
+  else if (session_.disabled())
+    text += "; disabled";
+  else if (!state.conflict.empty())
+    text += "; programs nothing: " + state.conflict;
+  return text;
+}
+
+NodeFacts Agent::facts() {
+  return {.installed = programmer_.state(),
+          .enforcers = {programmer_.capability()},
+          .sources = {parts_.flows.probe()},
+          .ports = own_ports()};
+}
+
+std::vector<PortStatus> Agent::own_ports() {
+  Result<std::vector<PortStatus>> ports = parts_.ports.ports();
+  if (!ports) {
+    log_warning("the ports cannot be read: {}", ports.error().message);
+    return {};
+  }
+  std::erase_if(*ports, [this](const PortStatus& port) {
+    return !matches(config_.uplinks, port.name) && !matches(config_.host_ports, port.name);
+  });
+  return *std::move(ports);
+}
+
+void Agent::report(Time now) {
+  const Duration interval = session_.report_interval();
+  report_due_ += interval;
+  if (report_due_ <= now)
+    report_due_ = now + interval;  // what was slept through is not made up
+  // Also while nobody listens: the first report after a reconnection then covers one interval and
+  // no outage.
+  session_.send_report(
+      reporter_.report(now, parts_.clock.wall(), parts_.flows.read(now), own_ports()));
+}
+
+void Agent::tell_link_changes() {
+  const bool newly_welcomed = session_.welcomed() && !was_welcomed_;
+  was_welcomed_ = session_.welcomed();
+  if (!links_changed_ && !newly_welcomed && programmer_.withdrawn() == told_withdrawn_)
+    return;
+  LinkChange change{.ports = own_ports(), .withdrawn = programmer_.withdrawn()};
+  std::vector<PortStatus> ports = without_counters(change.ports);
+  if (newly_welcomed || ports != told_ports_ || change.withdrawn != told_withdrawn_) {
+    told_ports_ = std::move(ports);
+    told_withdrawn_ = change.withdrawn;
+    session_.send_link_change(std::move(change));
+    send_outbox();
+  }
+  if (std::exchange(links_changed_, false))
+    parts_.flows.links_changed();
+}
+
+void Agent::send_outbox() {
+  for (const Envelope& envelope : session_.take_outbox()) {
+    if (const Result<void> sent = parts_.channel.send(encode(envelope)); !sent)
+      log_debug("a message is lost: {}", sent.error().message);
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,94 @@
+// The agent without its adapters: observe, report, talk, program, put together by ports. Time comes
+// from a clock that is handed in, and everything else as an event, so that tests run whole clusters
+// in one process.
+//
+//   kernel events --> Programmer --> acknowledgements --+
+//                        ^  |                           v
+//                  wishes|  +--> withdrawals --> LinkChange --> Session <--> ClientChannel
+//                        |                              ^        |   ^
+//                        +------------------------------|--------+   |
+//   FlowSource --> Reporter --> Report -----------------+       AgentStore
+//
+// One thread. After each event ask next_deadline() again and call step(), which does all that is
+// due.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/agent_store.h"
+#include "agent/config.h"
+#include "agent/observe/flow_source.h"
+#include "agent/program/programmer.h"
+#include "agent/report/reporter.h"
+#include "agent/session.h"
+#include "common/core/clock.h"
+#include "common/core/messages.h"
+#include "common/transport/channel.h"
+
+namespace heddle {
+
+// What the agent may use. None is owned; all outlive it.
+struct AgentParts {
+  RouteKernel& kernel;
+  PortSource& ports;
+  OwnershipStore& ownership;
+  FlowSource& flows;
+  AgentStore& store;
+  ClientChannel& channel;
+  const Clock& clock;
+};
+
+struct AgentIdentity {
+  std::string software;
+  std::string boot_id;
+  std::uint64_t instance{};
+};
+
+class Agent {
+ public:
+  Agent(const AgentConfig& config, AgentIdentity identity, AgentParts parts);
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Fails only if the kernel's state cannot be read at all.
+  Result<void> start();
+
+  void connection_changed(bool connected, const std::string& reason);
+  void received(Payload payload);
+  void kernel_changed(const KernelEvent& event);
+  void switch_turned();
+
+  Time next_deadline() const;
+  void step();
+
+  const Session& session() const { return session_; }
+  const Programmer& programmer() const { return programmer_; }
+  // One line for `systemctl status`.
+  std::string describe() const;
+
+ private:
+  NodeFacts facts();
+  std::vector<PortStatus> own_ports();
+  void report(Time now);
+  void tell_link_changes();
+  void send_outbox();
+
+  AgentConfig config_;
+  AgentParts parts_;
+  Programmer programmer_;
+  Session session_;
+  Reporter reporter_;
+  Time report_due_;
+  std::uint64_t undecodable_{};
+
+  bool links_changed_{};
+  bool was_welcomed_{};
+  // What the last LinkChange said, without the counters.
+  std::vector<PortStatus> told_ports_;
+  std::vector<Withdrawal> told_withdrawn_;
+};
+
+}  // namespace heddle

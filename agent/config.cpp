@@ -1,0 +1,105 @@
+#include "agent/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "common/runtime/config.h"
+
+namespace heddle {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Tables that the kernel keeps for itself or that everybody uses.
+constexpr std::uint32_t kReservedTables = 256;
+constexpr std::uint32_t kMainRule = 32766;
+
+bool is_node_name(const std::string& name) {
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+void read_routing(ConfigReader routing, RoutingRanges& ranges) {
+  std::uint16_t protocol = ranges.protocol;
+  routing.read("protocol", protocol, {.min = 1, .max = 255});
+  // The kernel, static configuration and known routing programs have these; a route of theirs would
+  // look ours.
+  if (protocol <= 18 || protocol == 42 || protocol == 99 || (protocol >= 186 && protocol <= 187) ||
+      protocol == 189 || protocol == 192) {
+    routing.problem("protocol", "the number belongs to the kernel or to another routing program");
+  }
+  ranges.protocol = static_cast<std::uint8_t>(protocol);
+
+  constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+  routing.read("table_base", ranges.table_base, {.min = kReservedTables, .max = kMost / 2});
+  routing.read("table_count", ranges.table_count, {.min = 1, .max = 65536});
+  routing.read("rule_priority", ranges.rule_priority, {.min = 1, .max = kMainRule - 1});
+  routing.read("nexthop_base", ranges.nexthop_base, {.min = 1, .max = kMost / 2});
+  routing.read("nexthop_count", ranges.nexthop_count, {.min = 1, .max = 1'000'000});
+}
+
+Result<AgentConfig> read_config(ConfigReader reader) {
+  AgentConfig config;
+  reader.read("node", config.node, Need::required);
+  if (reader.has("node") && !is_node_name(config.node))
+    reader.problem("node", "a name has 1 to 64 letters, digits, '.', '-' and '_'");
+  reader.read_choice("role", config.role, {{"host", Role::host}, {"leaf", Role::leaf}},
+                     Need::required);
+  reader.read_choice("mode", config.mode, {{"observe", Mode::observe}, {"program", Mode::program}});
+  if (config.role == Role::host && config.mode == Mode::program)
+    reader.problem("mode", "a host can only observe");
+
+  ConfigReader coordinator = reader.section("coordinator", Need::required);
+  coordinator.read("endpoint", config.endpoint, Need::required);
+  coordinator.read_choice("transport", config.transport,
+                          {{"curve", Transport::curve}, {"plain", Transport::plain}});
+  const Need keys = config.transport == Transport::curve ? Need::required : Need::optional;
+  coordinator.read("public_key", config.coordinator_key, keys);
+  reader.read("key", config.key, keys);
+
+  reader.read("state_dir", config.state_dir);
+  reader.read("run_dir", config.run_dir);
+  reader.read_duration("report_interval_ms", config.report_interval, milliseconds{1},
+                       {.min = milliseconds{50}, .max = seconds{60}});
+  reader.read_duration("lease_s", config.lease, seconds{1}, {.min = seconds{1}, .max = hours{24}});
+
+  reader.read("uplinks", config.uplinks, Need::required);
+  reader.read("host_ports", config.host_ports);
+  if (config.mode == Mode::program && config.host_ports.empty())
+    reader.problem("host_ports", "needed to program a leaf");
+  read_routing(reader.section("routing"), config.routing);
+  reader.read_choice("log_level", config.log_level,
+                     {{"error", LogLevel::error},
+                      {"warning", LogLevel::warning},
+                      {"info", LogLevel::info},
+                      {"debug", LogLevel::debug}});
+  if (const Result<void> finished = reader.finish(); !finished)
+    return tl::unexpected(finished.error());
+  return config;
+}
+
+}  // namespace
+
+std::vector<std::string> AgentConfig::watched_ports() const {
+  std::vector<std::string> ports = uplinks;
+  if (role == Role::host)
+    ports.insert(ports.end(), host_ports.begin(), host_ports.end());
+  return ports;
+}
+
+Result<AgentConfig> load_agent_config(const std::filesystem::path& file) {
+  return ConfigReader::load(file).and_then(read_config);
+}
+
+Result<AgentConfig> parse_agent_config(std::string_view text, std::string name) {
+  return ConfigReader::parse(text, std::move(name)).and_then(read_config);
+}
+
+}  // namespace heddle
