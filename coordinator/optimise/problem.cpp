@@ -1,0 +1,266 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/core/check.h"
+#include "coordinator/optimise/planning.h"
+
+namespace heddle {
+
+namespace {
+
+// Which attachment of the destination a flow arrives at: one on the source's own leaf if there is
+// one (it needs no core), else the first.
+AttachmentId exit_of(const Topology& topology, AttachmentId entry, NicId destination) {
+  for (const AttachmentId id : topology[destination].attachments)
+    if (topology[id].leaf == topology[entry].leaf)
+      return id;
+  return topology[destination].attachments.front();
+}
+
+SteeringUnit unit_of(const Topology& topology, Granularity granularity, AttachmentId entry,
+                     const FlowKey& key) {
+  switch (granularity) {
+    case Granularity::destination:
+      return ByDestination{key.destination};
+    case Granularity::queue_pair:
+      return ByQueuePair{key.source, key.destination, key.source_port};
+    case Granularity::port_and_destination:
+      break;
+  }
+  return ByPortAndDestination{topology[entry].leaf_port, key.destination};
+}
+
+const Pin* find_pin(const RoutePlan& plan, const std::string& node, const SteeringUnit& unit) {
+  const auto part = plan.nodes.find(node);
+  if (part == plan.nodes.end())
+    return nullptr;
+  const std::vector<Pin>& pins = part->second.pins;
+  const auto pin = std::ranges::lower_bound(pins, unit, {}, &Pin::unit);
+  return pin != pins.end() && pin->unit == unit ? &*pin : nullptr;
+}
+
+std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin) {
+  if (const auto* route = std::get_if<PortTableRoute>(&pin.target))
+    return topology.cable_at(leaf, route->out_port);
+  if (const auto* route = std::get_if<HostRoute>(&pin.target))
+    return topology.cable_at(leaf, route->out_port);
+  if (const auto* mark = std::get_if<FlowMark>(&pin.target))
+    return topology.cable_at(leaf, mark->out_port);
+  return std::nullopt;
+}
+
+// Collects the problem flow by flow.
+class Builder {
+ public:
+  explicit Builder(const PlanningInput& input) : input_(input), topology_(*input.topology) {
+    Problem& problem = result_.problem;
+    problem.topology = input.topology;
+    problem.links = input.links;
+    problem.forbidden = input.forbidden;
+    problem.demand.jobs = input.prediction->demand.jobs;
+  }
+
+  void add(std::uint32_t index) {
+    const FlowDemand& demand = input_.prediction->demand.flows[index];
+    const PredictedFlow& flow = input_.prediction->flows[index];
+    const AttachmentId entry = flow.entry;
+    const AttachmentId exit = exit_of(topology_, entry, demand.destination);
+    const LeafId leaf = topology_[entry].leaf;
+    const bool local = leaf == topology_[exit].leaf;
+    const std::optional<Granularity> steering = input_.steering[leaf.value];
+    const bool ours =
+        !local && steering &&
+        !input_.disabled_jobs.contains(input_.prediction->jobs[demand.job.value].name);
+    std::uint32_t placed = 0;
+    for (std::uint32_t i = 0; i < demand.subflows; ++i) {
+      const Path observed = local ? Path{.from = entry, .up = {}, .down = {}, .to = exit}
+                            : flow.observed[i].valid()
+                                ? path_through(topology_, entry, flow.observed[i], exit)
+                                : Path{};
+      if (!ours && !observed.routable()) {
+        ++result_.unplaced;
+        continue;
+      }
+      const SteeringUnit unit = unit_of(
+          topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
+      // What is not ours is not moved as one either: each subflow is a unit of its own.
+      const std::uint32_t number =
+          ours ? pinnable_unit(leaf, topology_[exit].leaf, unit)
+               : add_unit({.leaf = leaf, .to = topology_[exit].leaf, .steering = unit});
+      Unit& info = result_.units[number];
+      info.subflows.push_back(static_cast<std::uint32_t>(result_.problem.current.size()));
+      Path current = observed;
+      if (const Pin* pin = ours ? find_pin(*input_.present, topology_[leaf].name, unit) : nullptr)
+        if (const auto cable = pinned_cable(topology_, leaf, *pin)) {
+          current = path_through(topology_, entry, *cable, exit);
+          info.pinned = current.routable();
+        }
+      result_.problem.current.push_back(current);
+      result_.problem.fixed.push_back(!ours);
+      result_.problem.unit_of_subflow.push_back(number);
+      result_.subflow_of.push_back(i);
+      ++placed;
+    }
+    if (placed == 0)
+      return;
+    result_.problem.demand.flows.push_back(demand);
+    result_.problem.demand.flows.back().subflows = placed;
+    result_.flow_of.push_back(index);
+  }
+
+  PlanningProblem finish() {
+    for (Unit& unit : result_.units)
+      unit.pinned =
+          unit.pinned && usable(result_.problem, result_.problem.current[unit.subflows[0]]);
+    return std::move(result_);
+  }
+
+ private:
+  std::uint32_t add_unit(Unit unit) {
+    result_.units.push_back(std::move(unit));
+    return static_cast<std::uint32_t>(result_.units.size() - 1);
+  }
+
+  std::uint32_t pinnable_unit(LeafId leaf, LeafId to, const SteeringUnit& steering) {
+    const auto [place, added] = numbers_.try_emplace({leaf, steering}, 0);
+    if (added)
+      place->second = add_unit({.leaf = leaf, .to = to, .steering = steering, .pinnable = true});
+    return place->second;
+  }
+
+  const PlanningInput& input_;
+  const Topology& topology_;
+  PlanningProblem result_;
+  std::map<std::pair<LeafId, SteeringUnit>, std::uint32_t> numbers_;
+};
+
+bool cable_usable(const Problem& problem, const Path& path) {
+  const Topology& topology = *problem.topology;
+  if (!problem.links->up(topology.uplink(path.up)))
+    return false;
+  if (path.down.valid())
+    return problem.links->up(topology.downlink(path.down));
+  const auto bundle = topology.cables_between(topology[path.to].leaf, topology[path.up].spine);
+  return std::ranges::any_of(bundle,
+                             [&](CableId id) { return problem.links->up(topology.downlink(id)); });
+}
+
+// Why a routing may not become a plan; empty if it may.
+std::string fault(const PlanningProblem& planning, const Routing& routing) {
+  const Problem& problem = planning.problem;
+  if (routing.size() != problem.current.size())
+    return "it does not place every subflow";
+  for (const Unit& unit : planning.units) {
+    const Path& path = routing[unit.subflows.front()];
+    for (const std::uint32_t subflow : unit.subflows) {
+      if (problem.fixed[subflow] ? routing[subflow] != problem.current[subflow]
+                                 : routing[subflow].up != path.up)
+        return fmt::format("it tears {} apart or moves what is not ours", to_string(unit.steering));
+    }
+    if (unit.pinnable && path.crosses_core() &&
+        problem.topology->operator[](path.up).leaf != unit.leaf)
+      return fmt::format("it lets {} enter the core at another leaf", to_string(unit.steering));
+    if (unit.pinnable && path.routable() && !usable(problem, path))
+      return fmt::format("it leads {} over a link that is down or withdrawn",
+                         to_string(unit.steering));
+  }
+  return {};
+}
+
+Candidate judge(const PlanningProblem& planning, std::string scheme, Routing routing) {
+  const Problem& problem = planning.problem;
+  Candidate candidate{.scheme = std::move(scheme), .routing = std::move(routing)};
+  candidate.efficiency = evaluate(*problem.topology, *problem.links, problem.demand,
+                                  candidate.routing, problem.residual);
+  for (const Unit& unit : planning.units) {
+    const std::uint32_t first = unit.subflows.front();
+    candidate.moves +=
+        unit.pinnable && candidate.routing[first].up != problem.current[first].up ? 1 : 0;
+  }
+  return candidate;
+}
+
+// The routing in which all stay where they are; empty if one of them cannot.
+Routing stay(const PlanningProblem& planning) {
+  Routing routing = planning.problem.current;
+  for (const Unit& unit : planning.units) {
+    if (!unit.pinnable)
+      continue;
+    // Subflows of one unit may have been hashed to different uplinks; one pin cannot keep both.
+    const Path& path = routing[unit.subflows.front()];
+    if (!path.routable() || !usable(planning.problem, path))
+      return {};
+    for (const std::uint32_t subflow : unit.subflows)
+      if (routing[subflow].up != path.up)
+        return {};
+  }
+  return routing;
+}
+
+}  // namespace
+
+Path path_through(const Topology& topology, AttachmentId from, CableId up, AttachmentId to) {
+  const auto bundle = topology.cables_between(topology[to].leaf, topology[up].spine);
+  if (bundle.empty())
+    return {};
+  return {
+      .from = from, .up = up, .down = bundle.size() == 1 ? bundle.front() : CableId{}, .to = to};
+}
+
+bool usable(const Problem& problem, const Path& path) {
+  if (!path.routable())
+    return false;
+  if (!path.crosses_core())
+    return true;
+  const Topology& topology = *problem.topology;
+  const Forbidden wanted{topology[path.from].leaf, topology[path.to].leaf, path.up};
+  return cable_usable(problem, path) && !std::ranges::binary_search(problem.forbidden, wanted);
+}
+
+PlanningProblem make_problem(const PlanningInput& input) {
+  HEDDLE_CHECK(input.steering.size() == input.topology->leaves().size());
+  Builder builder(input);
+  for (std::uint32_t i = 0; i < input.prediction->demand.flows.size(); ++i)
+    builder.add(i);
+  return builder.finish();
+}
+
+Candidates make_candidates(const PlanningProblem& planning, const Optimiser& optimiser,
+                           std::uint64_t seed) {
+  Candidates result;
+  const auto consider = [&](std::string scheme, Routing routing) {
+    if (const std::string why = fault(planning, routing); !why.empty()) {
+      result.notes.push_back(fmt::format("{} was not used: {}", scheme, why));
+      return;
+    }
+    result.list.push_back(judge(planning, std::move(scheme), std::move(routing)));
+  };
+  if (planning.units.empty())
+    return result;
+
+  if (Routing routing = stay(planning); !routing.empty())
+    consider("stay", std::move(routing));
+
+  // Repair: what is pinned and can stay is held fast, and the rest is placed around it.
+  const bool something_new = std::ranges::any_of(
+      planning.units, [](const Unit& unit) { return unit.pinnable && !unit.pinned; });
+  if (something_new) {
+    Problem held = planning.problem;
+    for (const Unit& unit : planning.units)
+      for (const std::uint32_t subflow : unit.subflows)
+        held.fixed[subflow] = !unit.pinnable || unit.pinned;
+    const auto greedy = make_optimiser("greedy");
+    HEDDLE_CHECK(greedy != nullptr);
+    Placement placement = greedy->place(held, seed);
+    consider("repair", std::move(placement.routing));
+  }
+
+  Placement placement = optimiser.place(planning.problem, seed);
+  result.notes.insert(result.notes.end(), placement.notes.begin(), placement.notes.end());
+  consider(std::string(optimiser.name()), std::move(placement.routing));
+  return result;
+}
+
+}  // namespace heddle

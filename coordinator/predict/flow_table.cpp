@@ -1,0 +1,243 @@
+#include "coordinator/predict/flow_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace heddle {
+
+namespace {
+
+// Long enough to smooth a barrier between two steps, short enough to follow a change of path.
+constexpr std::uint64_t kRateIntervals = 3;
+constexpr std::size_t kOnsets = 8;
+
+Sighting* find(Subflow& flow, const std::string& node) {
+  for (Sighting& sighting : flow.sightings)
+    if (sighting.node == node)
+      return &sighting;
+  return nullptr;
+}
+
+// Sightings are kept sorted by trust, so the first is the one to believe.
+Sighting& insert_by_trust(Subflow& flow, Sighting sighting) {
+  const auto place =
+      std::upper_bound(flow.sightings.begin(), flow.sightings.end(), sighting,
+                       [](const Sighting& a, const Sighting& b) { return a.vantage < b.vantage; });
+  return *flow.sightings.insert(place, std::move(sighting));
+}
+
+std::uint64_t bytes_at(const Sighting& sighting, std::uint64_t ordinal) {
+  if (ordinal > sighting.last_ordinal || ordinal < sighting.first_ordinal)
+    return 0;
+  return sighting.bytes[ordinal % kIntervals];
+}
+
+}  // namespace
+
+FlowKey key_of(const WireKey& key) {
+  return {key.source, key.destination, key.source_port, key.dest_qpn};
+}
+
+std::string to_string(const FlowKey& key) {
+  return fmt::format("{}:{} > {} qp {:#x}", to_string(key.source), key.source_port,
+                     to_string(key.destination), key.dest_qpn);
+}
+
+void FlowTable::add(const std::string& node, const Report& report, Time now) {
+  Node& observer = nodes_[node];
+  ++observer.ordinal;
+  observer.length[observer.ordinal % kIntervals] = report.length;
+  observer.last_report = now;
+  for (const FlowDelta& delta : report.flows)
+    merge(node, observer, delta, report.begin, now);
+}
+
+void FlowTable::merge(const std::string& node, const Node& observer, const FlowDelta& delta,
+                      Time begin, Time now) {
+  const FlowKey key = key_of(delta.key);
+  auto found = subflows_.find(key);
+  if (found == subflows_.end()) {
+    if (subflows_.size() >= config_.max_subflows &&
+        delta.message_length < config_.elephant_message) {
+      ++untracked_;
+      return;
+    }
+    Subflow fresh;
+    fresh.key = key;
+    fresh.source = topology_.find_nic(key.source).value_or(NicId{});
+    fresh.destination = topology_.find_nic(key.destination).value_or(NicId{});
+    if (fresh.source.valid())
+      fresh.entry = topology_[fresh.source].attachments.front();
+    fresh.appeared = fresh.last_active = fresh.last_evidence = now;
+    found = subflows_.emplace(key, std::move(fresh)).first;
+  }
+  Subflow& flow = found->second;
+
+  Sighting* sighting = find(flow, node);
+  if (sighting == nullptr) {
+    sighting = &insert_by_trust(flow, {.node = node,
+                                       .vantage = vantage(node, flow),
+                                       .first_seen = delta.key.first_seen,
+                                       .first_ordinal = observer.ordinal,
+                                       .last_ordinal = observer.ordinal});
+    sighting->bytes.fill(0);
+  }
+  sighting->first_seen = delta.key.first_seen;
+  // The intervals in which the observer reported and did not name this flow were silent.
+  const std::uint64_t silent_from = sighting->last_ordinal + 1;
+  if (observer.ordinal - sighting->last_ordinal >= kIntervals)
+    sighting->bytes.fill(0);
+  else
+    for (std::uint64_t i = silent_from; i <= observer.ordinal; ++i)
+      sighting->bytes[i % kIntervals] = 0;
+  sighting->last_ordinal = observer.ordinal;
+  sighting->first_ordinal =
+      std::max(sighting->first_ordinal,
+               observer.ordinal < kIntervals ? 0 : observer.ordinal - kIntervals + 1);
+  std::uint64_t& current = sighting->bytes[observer.ordinal % kIntervals];
+  const bool burst_begins = current == 0 && bytes_at(*sighting, observer.ordinal - 1) == 0;
+  current += delta.bytes.value;
+
+  if (delta.bytes.value > 0) {
+    flow.last_active = now;
+    locate(node, delta, flow);
+  }
+  flow.reset = flow.reset || delta.reset;
+  flow.message_length = std::max(flow.message_length, delta.message_length);
+  if (sighting == &flow.sightings.front()) {
+    flow.bytes += delta.bytes;
+    if (delta.bytes.value > 0 && burst_begins)
+      note_onset(flow, begin);
+  }
+
+  const std::optional<Rate> seen = rate(*sighting);
+  const bool large_message = delta.message_length >= config_.elephant_message;
+  if (large_message || (seen && *seen >= config_.elephant_rate))
+    flow.elephant = true;
+  // Half the rate is enough to stay one, so that a flow at the threshold does not come and go.
+  if (flow.elephant && (large_message || (seen && *seen >= config_.elephant_rate * 0.5)))
+    flow.last_evidence = now;
+}
+
+Vantage FlowTable::vantage(const std::string& node, const Subflow& flow) const {
+  const auto at_leaf = [&](NicId nic) {
+    return std::ranges::any_of(topology_[nic].attachments, [&](AttachmentId id) {
+      return topology_[topology_[id].leaf].name == node;
+    });
+  };
+  if (flow.source.valid()) {
+    if (topology_[topology_[flow.source].host].name == node)
+      return Vantage::source_host;
+    if (at_leaf(flow.source))
+      return Vantage::source_leaf;
+  }
+  if (flow.destination.valid()) {
+    if (at_leaf(flow.destination))
+      return Vantage::destination_leaf;
+    if (topology_[topology_[flow.destination].host].name == node)
+      return Vantage::destination_host;
+  }
+  return Vantage::elsewhere;
+}
+
+void FlowTable::locate(const std::string& node, const FlowDelta& delta, Subflow& flow) const {
+  if (delta.out_port.empty() || !flow.source.valid())
+    return;
+  const std::optional<LeafId> leaf = topology_.find_leaf(node);
+  if (!leaf)
+    return;
+  for (const AttachmentId id : topology_[flow.source].attachments) {
+    if (topology_[id].leaf != *leaf)
+      continue;
+    if (const std::optional<CableId> cable = topology_.cable_at(*leaf, delta.out_port)) {
+      flow.entry = id;
+      flow.observed_up = *cable;
+    }
+    return;
+  }
+}
+
+void FlowTable::note_onset(Subflow& flow, Time begin) const {
+  if (!flow.onsets.empty() && begin <= flow.onsets.back())
+    flow.onsets.clear();  // another observer's clock, or a machine that booted again
+  flow.onsets.push_back(begin);
+  if (flow.onsets.size() > kOnsets)
+    flow.onsets.erase(flow.onsets.begin());
+  flow.period.reset();
+  if (flow.onsets.size() < 4)
+    return;
+  std::vector<Duration> gaps;
+  for (std::size_t i = 1; i < flow.onsets.size(); ++i)
+    gaps.push_back(flow.onsets[i] - flow.onsets[i - 1]);
+  std::ranges::sort(gaps);
+  const Duration median = gaps[gaps.size() / 2];
+  // Bursts at uneven distances are not an iteration.
+  if (gaps.back() - gaps.front() <= median / 4)
+    flow.period = median;
+}
+
+Duration FlowTable::memory(const Subflow& flow) const {
+  return flow.period ? std::max(config_.memory, *flow.period * 3) : config_.memory;
+}
+
+void FlowTable::age(Time now) {
+  for (auto it = subflows_.begin(); it != subflows_.end();) {
+    Subflow& flow = it->second;
+    if (flow.elephant && now - flow.last_evidence > memory(flow))
+      flow.elephant = false;
+    if (now - flow.last_active > memory(flow))
+      it = subflows_.erase(it);
+    else
+      ++it;
+  }
+}
+
+std::optional<Rate> FlowTable::rate(const Sighting& sighting) const {
+  const auto node = nodes_.find(sighting.node);
+  if (node == nodes_.end())
+    return std::nullopt;
+  const std::uint64_t last = node->second.ordinal;
+  std::uint64_t bytes = 0;
+  Duration length{};
+  for (std::uint64_t i = 0; i < kRateIntervals && i < last; ++i) {
+    if (last - i < sighting.first_ordinal)
+      break;  // before it was first seen: a flow that began just now is not a slow one
+    bytes += bytes_at(sighting, last - i);
+    length += node->second.length[(last - i) % kIntervals];
+  }
+  if (length <= Duration::zero())
+    return std::nullopt;
+  return Rate{static_cast<double>(bytes) * 8.0 / std::chrono::duration<double>(length).count()};
+}
+
+std::optional<Rate> FlowTable::rate(const Subflow& flow, Time now) const {
+  for (const Sighting& sighting : flow.sightings) {
+    const auto node = nodes_.find(sighting.node);
+    if (node == nodes_.end())
+      continue;
+    const Duration interval = node->second.length[node->second.ordinal % kIntervals];
+    if (now - node->second.last_report <= 3 * interval)
+      return rate(sighting);
+  }
+  return std::nullopt;
+}
+
+std::optional<FlowTable::Volume> FlowTable::volume(const Subflow& flow) const {
+  if (flow.sightings.empty())
+    return std::nullopt;
+  const Sighting& sighting = flow.sightings.front();
+  const auto node = nodes_.find(sighting.node);
+  if (node == nodes_.end())
+    return std::nullopt;
+  const std::uint64_t last = node->second.ordinal;
+  const std::uint64_t oldest = last < kIntervals ? 1 : last - kIntervals + 1;
+  Volume volume;
+  for (std::uint64_t i = std::max(oldest, sighting.first_ordinal); i <= last; ++i) {
+    volume.bytes += Bytes{bytes_at(sighting, i)};
+    volume.length += node->second.length[i % kIntervals];
+  }
+  return volume;
+}
+
+}  // namespace heddle

@@ -1,0 +1,128 @@
+// What all agents see of one subflow, merged into one row. A host and the leaves on the way report
+// the same packets; the row keeps them apart by vantage and believes the one nearest to the sender,
+// so that a flow seen four times is still one flow.
+//
+// Thread: the event loop's. Lifetime: the coordinator's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/core/flow.h"
+#include "common/core/messages.h"
+#include "common/core/topology.h"
+
+namespace heddle {
+
+// A wire key without its first-seen time: observers date the same queue pair differently, and each
+// other's clocks are not to be compared.
+struct FlowKey {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port{};
+  std::uint32_t dest_qpn{};
+  auto operator<=>(const FlowKey&) const = default;
+};
+
+FlowKey key_of(const WireKey& key);
+std::string to_string(const FlowKey& key);
+
+// Where an observer stands on the way of the flow. In this order of trust: what was lost further on
+// was still sent.
+enum class Vantage : std::uint8_t {
+  source_host,
+  source_leaf,
+  destination_leaf,
+  destination_host,
+  elsewhere
+};
+
+struct FlowTableConfig {
+  Rate elephant_rate{100e6};                  // an elephant by what it sends
+  Bytes elephant_message{1 << 20};            // or by the messages that it begins
+  Duration memory{std::chrono::seconds(30)};  // silence after which a flow is forgotten
+  std::size_t max_subflows{131072};           // new mice beyond it are not tracked, but counted
+};
+
+// The last intervals of one observer's reports, by ordinal. A power of two that holds several
+// iterations.
+inline constexpr std::size_t kIntervals = 32;
+
+struct Sighting {
+  std::string node;
+  Vantage vantage{};
+  WallTime first_seen;
+  std::uint64_t first_ordinal{};  // of the node's reports
+  std::uint64_t last_ordinal{};
+  std::array<std::uint64_t, kIntervals> bytes{};
+};
+
+struct Subflow {
+  FlowKey key;
+  NicId source;  // not valid: no NIC of the fabric has this address
+  NicId destination;
+  AttachmentId entry;  // where it enters the fabric: the first, or the one of the leaf that sees it
+  CableId observed_up;  // the uplink that the source leaf sent it through last; not valid: not seen
+  Bytes bytes;          // since it appeared, by the most trusted observer of each report
+  Bytes message_length;  // the longest seen; 0: none
+  bool elephant{};
+  bool reset{};  // a delta was a lower bound
+  Time appeared;
+  Time last_active;
+  Time last_evidence;              // of being an elephant
+  std::optional<Duration> period;  // between the beginnings of bursts
+  std::vector<Sighting> sightings;
+  std::vector<Time> onsets;  // in the clock of the most trusted observer
+};
+
+class FlowTable {
+ public:
+  FlowTable(const Topology& topology, FlowTableConfig config)
+      : topology_(topology), config_(config) {}
+
+  // `now` is when the report arrived.
+  void add(const std::string& node, const Report& report, Time now);
+  // Forgets what has been silent, and demotes elephants that are none any more.
+  void age(Time now);
+
+  const std::map<FlowKey, Subflow>& subflows() const { return subflows_; }
+  // Over the last intervals of the most trusted observer; nothing if no observer reported lately,
+  // because not seen is not zero (safety rule 7).
+  std::optional<Rate> rate(const Subflow& flow, Time now) const;
+  // What was sent in the remembered intervals, and how long they were together.
+  struct Volume {
+    Bytes bytes;
+    Duration length{};
+  };
+  std::optional<Volume> volume(const Subflow& flow) const;
+
+  std::uint64_t untracked() const { return untracked_; }
+  const FlowTableConfig& config() const { return config_; }
+
+ private:
+  struct Node {
+    std::uint64_t ordinal{};  // of its latest report; counts what arrived
+    std::array<Duration, kIntervals> length{};
+    Time last_report;
+  };
+
+  Vantage vantage(const std::string& node, const Subflow& flow) const;
+  void merge(const std::string& node, const Node& observer, const FlowDelta& delta, Time begin,
+             Time now);
+  void locate(const std::string& node, const FlowDelta& delta, Subflow& flow) const;
+  void note_onset(Subflow& flow, Time begin) const;
+  std::optional<Rate> rate(const Sighting& sighting) const;
+  Duration memory(const Subflow& flow) const;
+
+  const Topology& topology_;
+  FlowTableConfig config_;
+  std::map<std::string, Node> nodes_;
+  std::map<FlowKey, Subflow> subflows_;
+  std::uint64_t untracked_{};
+};
+
+}  // namespace heddle

@@ -1,0 +1,121 @@
+#include "coordinator/predict/link_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace heddle {
+
+namespace {
+
+// The two links behind a leaf's port: first the one that the leaf sends on.
+std::optional<std::pair<LinkId, LinkId>> links_at(const Topology& topology, LeafId leaf,
+                                                  const std::string& port) {
+  if (const auto cable = topology.cable_at(leaf, port))
+    return std::pair{topology.uplink(*cable), topology.downlink(*cable)};
+  if (const auto attachment = topology.attachment_at(leaf, port))
+    return std::pair{topology.nic_rx(*attachment), topology.nic_tx(*attachment)};
+  return std::nullopt;
+}
+
+}  // namespace
+
+LinkTable::LinkTable(const Topology& topology)
+    : topology_(topology), state_(topology), rates_(topology.link_count()) {}
+
+std::vector<std::string> LinkTable::set_ports(const std::string& node,
+                                              std::span<const PortStatus> ports) {
+  std::vector<std::string> changes;
+  const std::optional<LeafId> leaf = topology_.find_leaf(node);
+  if (!leaf)
+    return changes;
+  for (const PortStatus& port : ports) {
+    const auto links = links_at(topology_, *leaf, port.name);
+    if (!links || state_.up(links->first) == port.carrier)
+      continue;
+    state_.set(links->first, port.carrier);
+    state_.set(links->second, port.carrier);
+    changes.push_back(
+        fmt::format("{} {}", topology_.link_name(links->first), port.carrier ? "up" : "down"));
+  }
+  return changes;
+}
+
+std::vector<std::string> LinkTable::set_withdrawn(const std::string& node,
+                                                  const std::vector<Withdrawal>& withdrawn) {
+  std::vector<std::string> changes;
+  const std::optional<LeafId> leaf = topology_.find_leaf(node);
+  if (!leaf)
+    return changes;
+  std::set<Withdrawal> next;
+  for (const Withdrawal& one : withdrawn)
+    if (topology_.cable_at(*leaf, one.out_port))
+      next.insert(one);
+  std::set<Withdrawal>& present = withdrawn_[*leaf];
+  for (const Withdrawal& one : next)
+    if (!present.contains(one))
+      changes.push_back(fmt::format("{} no longer reaches {} by {}", node,
+                                    to_string(one.destination), one.out_port));
+  for (const Withdrawal& one : present)
+    if (!next.contains(one))
+      changes.push_back(
+          fmt::format("{} reaches {} by {} again", node, to_string(one.destination), one.out_port));
+  if (changes.empty())
+    return changes;
+  present = std::move(next);
+  rebuild_forbidden();
+  return changes;
+}
+
+void LinkTable::count(const std::string& node, const Report& report) {
+  const std::optional<LeafId> leaf = topology_.find_leaf(node);
+  if (!leaf || report.length <= Duration::zero())
+    return;
+  const double seconds = std::chrono::duration<double>(report.length).count();
+  for (const PortStatus& port : report.ports) {
+    const auto links = links_at(topology_, *leaf, port.name);
+    if (!links)
+      continue;
+    auto [place, first] = counters_.try_emplace({*leaf, port.name});
+    Counter& before = place->second;
+    const auto rate = [&](std::uint64_t now, std::uint64_t then) -> std::optional<Rate> {
+      // A counter that went back is a reset, a missing report makes the interval unknown.
+      if (first || report.number != before.report + 1 || now < then)
+        return std::nullopt;
+      return Rate{static_cast<double>(now - then) * 8.0 / seconds};
+    };
+    rates_[links->first.value] = rate(port.tx_bytes, before.tx);
+    rates_[links->second.value] = rate(port.rx_bytes, before.rx);
+    before = {.tx = port.tx_bytes, .rx = port.rx_bytes, .report = report.number};
+  }
+}
+
+// Many leaves withdraw the same few prefixes at once, so which leaves lie behind one is found once.
+const std::vector<LeafId>& LinkTable::leaves_behind(const Prefix& prefix) {
+  const auto [place, added] = leaves_behind_.try_emplace(prefix);
+  if (added) {
+    for (const Topology::Nic& nic : topology_.nics())
+      if (prefix.contains(nic.address))
+        for (const AttachmentId id : nic.attachments)
+          place->second.push_back(topology_[id].leaf);
+    std::ranges::sort(place->second);
+    const auto repeated = std::ranges::unique(place->second);
+    place->second.erase(repeated.begin(), repeated.end());
+  }
+  return place->second;
+}
+
+void LinkTable::rebuild_forbidden() {
+  forbidden_.clear();
+  for (const auto& [leaf, withdrawals] : withdrawn_)
+    for (const Withdrawal& one : withdrawals) {
+      const std::optional<CableId> cable = topology_.cable_at(leaf, one.out_port);
+      for (const LeafId to : leaves_behind(one.destination))
+        forbidden_.push_back({leaf, to, *cable});
+    }
+  std::ranges::sort(forbidden_);
+  const auto repeated = std::ranges::unique(forbidden_);
+  forbidden_.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace heddle

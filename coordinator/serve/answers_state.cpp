@@ -1,0 +1,267 @@
+// What is: status, agents, flows, jobs, links.
+#include <algorithm>
+#include <map>
+
+#include "coordinator/serve/answers.h"
+#include "coordinator/serve/json.h"
+
+namespace heddle {
+
+namespace {
+
+const char* name_of(Role role) {
+  switch (role) {
+    case Role::host:
+      return "host";
+    case Role::leaf:
+      return "leaf";
+    case Role::spine:
+      return "spine";
+    case Role::cli:
+      return "cli";
+  }
+  return "unknown";
+}
+
+const char* name_of(Granularity granularity) {
+  switch (granularity) {
+    case Granularity::destination:
+      return "destination";
+    case Granularity::port_and_destination:
+      return "port-and-destination";
+    case Granularity::queue_pair:
+      return "queue-pair";
+  }
+  return "unknown";
+}
+
+// Where a subflow is supposed to run, and whether a pin says so.
+struct Planned {
+  std::string job;
+  const Path* path{};
+  bool pinned{};
+};
+
+std::map<FlowKey, Planned> planned_by_key(const NetworkView& view) {
+  std::map<FlowKey, Planned> planned;
+  for (std::size_t i = 0; i < view.prediction.flows.size(); ++i)
+    for (const FlowKey& key : view.prediction.flows[i].subflows)
+      planned[key].job = view.prediction.jobs[view.prediction.demand.flows[i].job.value].name;
+  std::vector<std::uint32_t> flow_of;
+  for (std::size_t i = 0; i < view.planning.flow_of.size(); ++i)
+    flow_of.insert(flow_of.end(), view.planning.problem.demand.flows[i].subflows,
+                   view.planning.flow_of[i]);
+  for (std::size_t s = 0; s < view.routing.size(); ++s) {
+    const FlowKey& key = view.prediction.flows[flow_of[s]].subflows[view.planning.subflow_of[s]];
+    const Unit& unit = view.planning.units[view.planning.problem.unit_of_subflow[s]];
+    planned[key].path = &view.routing[s];
+    planned[key].pinned = unit.pinnable && view.routing[s].crosses_core();
+  }
+  return planned;
+}
+
+}  // namespace
+
+std::string status_json(const NetworkView& view) {
+  std::size_t connected = 0;
+  std::size_t programming = 0;
+  std::size_t disabled = 0;
+  std::size_t converged = 0;
+  for (const auto& [name, agent] : view.broadcast.agents()) {
+    connected += agent.connected ? 1 : 0;
+    programming += view.broadcast.steering(name, view.now) ? 1 : 0;
+    disabled += agent.disabled || view.broadcast.disabled().contains(name) ? 1 : 0;
+    converged += agent.connected && view.broadcast.converged(agent) ? 1 : 0;
+  }
+  std::size_t elephants = 0;
+  for (const auto& [key, flow] : view.flows.subflows())
+    elephants += flow.elephant ? 1 : 0;
+  std::size_t down = 0;
+  for (std::uint32_t i = 0; i < view.topology.link_count(); ++i)
+    down += view.links.state().up(LinkId{i}) ? 0 : 1;
+  const bool known = view.efficiency && !view.efficiency->by_job.empty();
+  Json json{
+      {"version", view.software},
+      {"epoch", view.version.epoch},
+      {"generation", view.version.generation},
+      {"agents",
+       {{"total", view.broadcast.agents().size()},
+        {"connected", connected},
+        {"programming", programming},
+        {"disabled", disabled},
+        {"converged", converged}}},
+      {"jobs", view.prediction.jobs.size()},
+      {"flows", {{"elephants", elephants}, {"mice", view.flows.subflows().size() - elephants}}},
+      {"links", {{"total", view.topology.link_count()}, {"down", down}}},
+      {"efficiency",
+       {{"worst", known ? Json(view.efficiency->worst) : Json()},
+        {"mean", known ? Json(view.efficiency->mean) : Json()}}},
+      {"bound", view.bound ? Json(*view.bound) : Json()},
+      {"history",
+       {{"state", view.history.ok ? "ok" : "degraded"},
+        {"reason", view.history.reason},
+        {"written", view.history.written},
+        {"dropped", view.history.dropped}}},
+      {"last_plan", nullptr},
+      {"uptime_s", std::chrono::duration<double>(view.uptime).count()},
+  };
+  if (view.record != nullptr)
+    json["last_plan"] = {{"wall", iso(view.record->wall)},
+                         {"version", to_string(view.record->plan.version)},
+                         {"reason", view.record->reason},
+                         {"moves", view.record->moves.size()}};
+  return dump(json);
+}
+
+std::string agents_json(const NetworkView& view) {
+  Json agents = Json::array();
+  for (const auto& [name, agent] : view.broadcast.agents()) {
+    Json failed = Json::array();
+    for (const PinFailure& failure : agent.failed)
+      failed.push_back({{"unit", to_string(failure.unit)},
+                        {"code", to_string(failure.code)},
+                        {"reason", failure.reason}});
+    Json enforcers = Json::array();
+    for (const EnforcerCapability& one : agent.enforcers)
+      enforcers.push_back({{"name", one.name},
+                           {"granularity", name_of(one.granularity)},
+                           {"usable", one.usable},
+                           {"reason", one.reason}});
+    Json sources = Json::array();
+    for (const SourceCapability& one : agent.sources)
+      sources.push_back({{"name", one.name}, {"usable", one.usable}, {"reason", one.reason}});
+    const std::optional<Duration> age =
+        agent.last_report ? std::optional<Duration>(view.now - *agent.last_report) : std::nullopt;
+    agents.push_back({{"name", name},
+                      {"role", name_of(agent.role)},
+                      {"mode", agent.mode == Mode::program ? "program" : "observe"},
+                      {"connected", agent.connected},
+                      {"disabled", agent.disabled || view.broadcast.disabled().contains(name)},
+                      {"version", to_string(agent.installed)},
+                      {"planned_version", to_string(view.broadcast.part_of(name).version)},
+                      {"converged", view.broadcast.converged(agent)},
+                      {"installed", agent.installed_pins},
+                      {"failed", std::move(failed)},
+                      {"conflict", agent.conflict},
+                      {"software", agent.software},
+                      {"enforcers", std::move(enforcers)},
+                      {"sources", std::move(sources)},
+                      {"last_report_age_ms", milliseconds(age)},
+                      {"reports_lost", agent.reports_lost},
+                      {"apply_ms", milliseconds(agent.apply_time)}});
+  }
+  return dump({{"agents", std::move(agents)}});
+}
+
+std::string flows_json(const NetworkView& view) {
+  const std::map<FlowKey, Planned> planned = planned_by_key(view);
+  Json flows = Json::array();
+  for (const auto& [key, flow] : view.flows.subflows()) {
+    const auto place = planned.find(key);
+    const Planned* plan = place == planned.end() ? nullptr : &place->second;
+    const bool local = plan != nullptr && plan->path != nullptr && !plan->path->crosses_core();
+    Json seen_by = Json::array();
+    for (const Sighting& sighting : flow.sightings)
+      seen_by.push_back(sighting.node);
+    std::string observed = "unobservable";
+    if (flow.observed_up.valid())
+      observed =
+          to_string(view.topology,
+                    Path{.from = flow.entry, .up = flow.observed_up, .down = {}, .to = flow.entry});
+    else if (local)
+      observed = "local";
+    const bool has_path = plan != nullptr && plan->path != nullptr;
+    const bool pinned = plan != nullptr && plan->pinned;
+    flows.push_back({{"source", to_string(key.source)},
+                     {"destination", to_string(key.destination)},
+                     {"source_port", key.source_port},
+                     {"dest_qpn", key.dest_qpn},
+                     {"job", plan != nullptr ? Json(plan->job) : Json()},
+                     {"elephant", flow.elephant},
+                     {"rate_bps", rate(view.flows.rate(flow, view.now))},
+                     {"bytes", flow.bytes.value},
+                     {"bytes_at_least", flow.reset},
+                     {"message_length",
+                      flow.message_length.value > 0 ? Json(flow.message_length.value) : Json()},
+                     {"period_ms", milliseconds(flow.period)},
+                     {"planned_path", has_path && (pinned || local)
+                                          ? Json(to_string(view.topology, *plan->path))
+                                          : Json("ecmp")},
+                     {"observed_path", observed},
+                     {"pinned", pinned},
+                     {"seen_by", std::move(seen_by)}});
+  }
+  return dump({{"flows", std::move(flows)}, {"untracked", view.flows.untracked()}});
+}
+
+std::string jobs_json(const NetworkView& view) {
+  std::vector<std::uint32_t> flows(view.prediction.jobs.size());
+  for (const FlowDemand& flow : view.prediction.demand.flows)
+    ++flows[flow.job.value];
+  std::vector<bool> in_problem(view.prediction.jobs.size());
+  for (const FlowDemand& flow : view.planning.problem.demand.flows)
+    in_problem[flow.job.value] = true;
+  Json jobs = Json::array();
+  std::set<std::string> seen;
+  for (std::size_t j = 0; j < view.prediction.jobs.size(); ++j) {
+    const PredictedJob& job = view.prediction.jobs[j];
+    seen.insert(job.name);
+    const bool judged = view.efficiency && j < view.efficiency->by_job.size() && in_problem[j];
+    jobs.push_back({{"name", job.name},
+                    {"declared", job.declared},
+                    {"disabled", view.disabled_jobs.contains(job.name)},
+                    {"hosts", job.hosts},
+                    {"flows", flows[j]},
+                    {"efficiency", judged ? Json(view.efficiency->by_job[j]) : Json()},
+                    // Without a period the weights are no bytes of an iteration, and no time
+                    // follows from them.
+                    {"communication_ms", judged && job.weights_known && job.period
+                                             ? milliseconds(view.efficiency->communication[j])
+                                             : Json()},
+                    {"period_ms", milliseconds(job.period)}});
+  }
+  for (const JobDeclaration& declared : view.declared)
+    if (!seen.contains(declared.name))
+      jobs.push_back({{"name", declared.name},
+                      {"declared", true},
+                      {"disabled", view.disabled_jobs.contains(declared.name)},
+                      {"hosts", declared.hosts},
+                      {"flows", 0},
+                      {"efficiency", nullptr},
+                      {"communication_ms", nullptr},
+                      {"period_ms", nullptr}});
+  return dump({{"jobs", std::move(jobs)}});
+}
+
+std::string links_json(const NetworkView& view) {
+  std::vector<std::uint32_t> elephants(view.topology.link_count());
+  for (const Path& path : view.routing) {
+    if (!path.routable())
+      continue;
+    ++elephants[view.topology.nic_tx(path.from).value];
+    ++elephants[view.topology.nic_rx(path.to).value];
+    if (path.up.valid())
+      ++elephants[view.topology.uplink(path.up).value];
+    if (path.down.valid())
+      ++elephants[view.topology.downlink(path.down).value];
+  }
+  Json links = Json::array();
+  for (std::uint32_t i = 0; i < view.topology.link_count(); ++i) {
+    const LinkId link{i};
+    links.push_back({{"name", view.topology.link_name(link)},
+                     {"up", view.links.state().up(link)},
+                     {"capacity_bps", view.topology.capacity(link).bits_per_second},
+                     {"rate_bps", rate(view.links.rate(link))},
+                     {"elephants", elephants[i]}});
+  }
+  return dump({{"links", std::move(links)}});
+}
+
+std::string declarations_json(std::span<const JobDeclaration> declared) {
+  Json jobs = Json::array();
+  for (const JobDeclaration& job : declared)
+    jobs.push_back({{"name", job.name}, {"hosts", job.hosts}});
+  return dump({{"jobs", std::move(jobs)}});
+}
+
+}  // namespace heddle
