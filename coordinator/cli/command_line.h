@@ -1,0 +1,80 @@
+// What was typed, as a value. CLI11 is included by command_line.cpp alone, because it costs seconds
+// to compile. Pure: no files, no environment. Any thread.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <variant>
+#include <vector>
+
+#include "common/core/units.h"
+
+namespace heddle {
+
+// Exit codes of `heddle`, documented in heddle(1).
+enum class Exit : int {
+  ok = 0,
+  failed = 1,       // the coordinator refused or failed; a check found mistakes
+  usage = 2,        // the command line, the configuration or a key file is wrong
+  unreachable = 3,  // no coordinator answered, or it refused our key
+  not_found = 4,    // what was asked for does not exist
+};
+
+// Where the coordinator is and who we are; what is not given comes from the configuration file.
+struct ConnectionOptions {
+  std::optional<std::string> coordinator;  // "tcp://10.255.0.1:7117"
+  std::optional<std::filesystem::path> key;
+  std::optional<std::filesystem::path> server_key;
+  std::optional<std::filesystem::path> config;
+  bool plain{};
+  Duration timeout{std::chrono::seconds{3}};
+};
+
+// A question to the coordinator.
+struct Ask {
+  std::string command;  // "plan show"
+  std::vector<std::string> arguments;
+  std::optional<Duration> watch;  // ask again after so long, for ever
+};
+
+struct Keygen {
+  std::filesystem::path folder;
+  std::string name;
+};
+
+struct FabricCheck {
+  std::filesystem::path fabric;
+  std::optional<std::filesystem::path> jobs;
+};
+
+using Action = std::variant<Ask, Keygen, FabricCheck>;
+
+struct Invocation {
+  ConnectionOptions connection;
+  bool json{};
+  Action action;
+};
+
+// Nothing is to be done but to print this: help (Exit::ok, to standard output) or what was wrong
+// (Exit::usage).
+struct Usage {
+  Exit exit{};
+  std::string text;
+};
+
+// `arguments` without the program's own name.
+tl::expected<Invocation, Usage> parse_command_line(const std::vector<std::string>& arguments,
+                                                   std::string_view version);
+
+// Every command as it is typed ("plan show") with its own options ("--watch"); "" has the options
+// of all commands. The test of the completions and of the manual reads it.
+struct CommandWords {
+  std::string command;
+  std::vector<std::string> options;
+};
+std::vector<CommandWords> all_command_words();
+
+}  // namespace heddle

@@ -1,0 +1,28 @@
+// The tables, one function for each command; render.cpp chooses. Pure functions; any thread.
+#pragma once
+
+#include <string>
+
+#include "coordinator/cli/json_view.h"
+#include "coordinator/cli/table.h"
+
+namespace heddle {
+
+std::string render_status(const Json& reply, bool colour);
+std::string render_agents(const Json& reply, bool colour);
+std::string render_flows(const Json& reply, bool colour);
+std::string render_jobs(const Json& reply, bool colour);
+std::string render_links(const Json& reply, bool colour);
+std::string render_declarations(const Json& reply, bool colour);
+std::string render_plan(const Json& reply, bool colour);
+std::string render_plan_diff(const Json& reply, bool colour);
+std::string render_explanation(const Json& reply, bool colour);
+std::string render_switched(const Json& reply, bool colour);
+
+// "0.975", coloured by whether it needs a look; "?" if unknown.
+Cell efficiency_cell(const Json& value);
+
+// A list's table, with a word on "?" where it has one; or one line that says why there is no table.
+std::string table_or(const Table& table, std::string_view if_empty, bool colour);
+
+}  // namespace heddle

@@ -1,0 +1,122 @@
+// The tables of what was decided: plans, their differences, the reasons, and the off switch.
+#include <fmt/format.h>
+
+#include "coordinator/cli/human.h"
+#include "coordinator/cli/render_parts.h"
+
+namespace heddle {
+namespace {
+
+Table pin_table(const std::vector<Json>& pins) {
+  Table table({{"NODE"}, {"PIN"}, {"TARGET"}, {"REASON"}});
+  for (const Json& pin : pins)
+    table.add({{text(member(pin, "node"))},
+               {text(member(pin, "unit"))},
+               {text(member(pin, "target"))},
+               {known(member(pin, "reason")) ? text(member(pin, "reason")) : ""}});
+  return table;
+}
+
+std::string heading(std::string_view title, bool colour) {
+  return "\n" + painted(title, Tone::strong, colour) + "\n";
+}
+
+}  // namespace
+
+std::string render_plan(const Json& reply, bool colour) {
+  std::string out = fmt::format("Plan {}", text(member(reply, "version")));
+  if (known(member(reply, "wall")))
+    out += " of " + text(member(reply, "wall"));
+  if (known(member(reply, "reason")))
+    out += ": " + text(member(reply, "reason"));
+  const Cell worst = efficiency_cell(member(reply, "efficiency", "worst"));
+  out += fmt::format("\nPromised efficiency: worst {}, mean {}",
+                     painted(worst.text, worst.tone, colour),
+                     efficiency_cell(member(reply, "efficiency", "mean")).text);
+  const Json& by_job = member(reply, "efficiency", "by_job");
+  if (by_job.is_object())
+    for (const auto& [job, efficiency] : by_job.items())
+      out += fmt::format("; {} {}", harmless(job), efficiency_cell(efficiency).text);
+  out += "\n";
+
+  const std::vector<Json> pins = elements(reply, "pins");
+  out += heading(counted(pins.size(), "pin"), colour);
+  out += table_or(pin_table(pins), "Everything is left to ECMP.", colour);
+
+  const std::vector<Json> moves = elements(reply, "moves");
+  if (moves.empty())
+    return out;
+  out += heading(counted(moves.size(), "move"), colour);
+  Table table({{"FLOW"}, {"FROM"}, {"TO"}, {"REASON"}});
+  for (const Json& move : moves)
+    table.add({{text(member(move, "flow"))},
+               {text(member(move, "from"))},
+               {text(member(move, "to"))},
+               {text(member(move, "reason"))}});
+  return out + table.text(colour);
+}
+
+std::string render_plan_diff(const Json& reply, bool colour) {
+  std::string out = fmt::format("From plan {} to plan {}\n", text(member(reply, "from")),
+                                text(member(reply, "to")));
+  const std::vector<Json> set = elements(reply, "set");
+  const std::vector<Json> removed = elements(reply, "removed");
+  if (set.empty() && removed.empty())
+    return out + "Both pin the same.\n";
+  Table table({{""}, {"NODE"}, {"PIN"}, {"TARGET"}, {"REASON"}});
+  for (const Json& pin : removed)
+    table.add({{"-", Tone::bad},
+               {text(member(pin, "node"))},
+               {text(member(pin, "unit"))},
+               {"ECMP"},
+               {""}});
+  for (const Json& pin : set)
+    table.add({{"+", Tone::good},
+               {text(member(pin, "node"))},
+               {text(member(pin, "unit"))},
+               {text(member(pin, "target"))},
+               {known(member(pin, "reason")) ? text(member(pin, "reason")) : ""}});
+  return out + table.text(colour);
+}
+
+std::string render_explanation(const Json& reply, bool colour) {
+  std::string out =
+      fmt::format("{} of job {}\n", text(member(reply, "flow")), text(member(reply, "job")));
+  out += fmt::format("runs on {} since {}\n",
+                     painted(text(member(reply, "path")), Tone::strong, colour),
+                     text(member(reply, "since")));
+  out += fmt::format("because: {}\n", text(member(reply, "reason")));
+  const std::vector<Json> alternatives = elements(reply, "alternatives");
+  if (alternatives.empty())
+    return out + "There is no other path.\n";
+  out += heading("Alternatives", colour);
+  Table table({{"PATH"}, {"BOTTLENECK"}, {"ELEPHANTS THERE", Align::right}});
+  for (const Json& path : alternatives)
+    table.add({{text(member(path, "path"))},
+               {text(member(path, "bottleneck"))},
+               {text(member(path, "elephants"))}});
+  return out + table.text(colour);
+}
+
+std::string render_switched(const Json& reply, bool colour) {
+  Table table({{"NODE"}, {"STATE"}, {"CONFIRMED"}});
+  bool waiting = false;
+  for (const Json& node : elements(reply, "nodes")) {
+    const bool disabled = truth(member(node, "disabled"));
+    const bool confirmed = truth(member(node, "confirmed"));
+    waiting = waiting || !confirmed;
+    table.add({{text(member(node, "name"))},
+               {disabled ? "disabled" : "enabled", disabled ? Tone::warning : Tone::good},
+               {confirmed ? "yes" : "not yet", confirmed ? Tone::good : Tone::bad}});
+  }
+  std::string out = table_or(table, "No node is concerned.", colour);
+  if (waiting)
+    out +=
+        "\nNot every node has read back its tables yet; 'heddle agents --watch' shows when they "
+        "have. A node that\n"
+        "the coordinator cannot reach is switched on the machine itself: 'heddle-agent disable' or "
+        "'enable'.\n";
+  return out;
+}
+
+}  // namespace heddle
