@@ -18,7 +18,8 @@ using Payload = std::span<const std::byte>;
 struct Peer {
   std::string route;  // opaque: where to send an answer
   std::string key;    // the peer's CURVE public key in Z85; empty on a plain transport
-  std::string name;   // whose key that is, by its file's name among the authorised ones; empty likewise
+  std::string
+      name;  // whose key that is, by its file's name among the authorised ones; empty likewise
   bool operator==(const Peer&) const = default;
 };
 

@@ -31,8 +31,8 @@ struct ChannelLimits {
 struct ServerOptions {
   std::string endpoint;         // "tcp://10.255.0.1:7117", "tcp://*:7117"; port * is any free one
   std::optional<KeyPair> keys;  // none: plain, see allow_plain
-  // Folder of NAME.pub files, read again when it changes. A key that is taken out loses its
-  // connection's voice at once: messages under it are dropped. Needed with keys.
+  // Folder of NAME.pub files, read again when it changes. From a key that is taken out nothing is
+  // heard any more, within a second, and nothing is sent to it. Needed with keys.
   std::filesystem::path authorised_keys;
   bool allow_plain{};  // plain on other than loopback, ipc and inproc: only for who asks for it by
                        // name

@@ -1,0 +1,314 @@
+// The coordinator's side. A ROUTER gives each connection a route of its own choosing, so a client
+// that reconnects is a new route, and no client can take over another's: who speaks is told by the
+// key, which ZeroMQ attaches to every message after ZAP, its authentication protocol, let the
+// connection in.
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "common/runtime/log.h"
+#include "common/runtime/system_clock.h"
+#include "common/transport/zmq_socket.h"
+
+namespace heddle {
+
+using namespace zmq_detail;
+
+namespace {
+
+// Strangers can make as many refusals as they like; the log gets a few a minute and a count of the
+// rest.
+class RefusalLog {
+ public:
+  void note(const std::string& line) {
+    const Time now = SystemClock().now();
+    if (now - window_ >= std::chrono::minutes(1)) {
+      if (count_ > kLines)
+        log_warning("{} more connections were refused in the last minute", count_ - kLines);
+      window_ = now;
+      count_ = 0;
+    }
+    if (++count_ <= kLines)
+      log_warning("{}", line);
+  }
+
+ private:
+  static constexpr int kLines = 20;
+  Time window_;
+  int count_{};
+};
+
+}  // namespace
+
+class ZmqServerChannel::Impl {
+ public:
+  Impl(EventLoop& loop, ServerOptions options) : loop_(loop), options_(std::move(options)) {}
+
+  Result<void> start();
+  Result<void> send(const Peer& peer, Payload payload);
+
+  Handler handler_;
+  std::string endpoint_;
+
+ private:
+  Result<void> start_authentication();
+  Result<void> bind();
+  Result<void> watch();
+  void load_authorised(AuthorisedKeys keys);
+  void reload_authorised();
+  void receive();
+  void authenticate();
+  void observe();
+
+  bool plain() const { return !options_.keys.has_value(); }
+
+  EventLoop& loop_;
+  ServerOptions options_;
+  AuthorisedKeys authorised_;
+  RefusalLog refusals_;
+  // Destroyed from the end: sources, then sockets, then the context, which waits for its sockets.
+  Context context_;
+  Socket router_, monitor_, zap_;
+  EventSource router_source_, monitor_source_, zap_source_, folder_source_, reload_timer_;
+};
+
+Result<void> ZmqServerChannel::Impl::start() {
+  if (auto ok = check_endpoint(options_.endpoint, plain(), options_.allow_plain); !ok)
+    return ok;
+  auto context = make_context();
+  if (!context)
+    return tl::unexpected(context.error());
+  context_ = std::move(*context);
+  if (!plain()) {
+    if (auto ok = start_authentication(); !ok)
+      return ok;
+  }
+  if (auto ok = bind(); !ok)
+    return ok;
+  return watch();
+}
+
+Result<void> ZmqServerChannel::Impl::start_authentication() {
+  if (!is_key(options_.keys->secret_key))
+    return fail(Errc::invalid_argument, "the server's secret key is not a key");
+  auto keys = load_authorised_keys(options_.authorised_keys);
+  if (!keys)
+    return tl::unexpected(keys.error());
+  load_authorised(std::move(*keys));
+  auto zap = make_socket(context_.get(), ZMQ_REP);
+  if (!zap)
+    return tl::unexpected(zap.error());
+  zap_ = std::move(*zap);
+  if (zmq_bind(zap_.get(), "inproc://zeromq.zap.01") != 0) {
+    return fail(Errc::io, fmt::format("cannot authenticate peers: {}", zmq_error()));
+  }
+  return {};
+}
+
+Result<void> ZmqServerChannel::Impl::bind() {
+  auto router = make_socket(context_.get(), ZMQ_ROUTER);
+  if (!router)
+    return tl::unexpected(router.error());
+  router_ = std::move(*router);
+  apply_limits(router_.get(), options_.limits);
+  set(router_.get(), ZMQ_ROUTER_MANDATORY, 1);
+  if (!plain()) {
+    set(router_.get(), ZMQ_CURVE_SERVER, 1);
+    set(router_.get(), ZMQ_CURVE_SECRETKEY, options_.keys->secret_key);
+    // The authentication is bound already; and a connection that somehow went by it has no key, so
+    // that receive() drops all it sends.
+    set(router_.get(), ZMQ_ZAP_DOMAIN, "heddle");
+  }
+  auto events = monitor(context_.get(), router_.get(), "server");
+  if (!events)
+    return tl::unexpected(events.error());
+  monitor_ = std::move(*events);
+  if (zmq_bind(router_.get(), options_.endpoint.c_str()) != 0) {
+    const bool malformed = zmq_errno() == EINVAL || zmq_errno() == EPROTONOSUPPORT;
+    return fail(malformed ? Errc::invalid_argument : Errc::io,
+                fmt::format("cannot listen on {}: {}", options_.endpoint, zmq_error()));
+  }
+  endpoint_ = last_endpoint(router_.get());
+  return {};
+}
+
+Result<void> ZmqServerChannel::Impl::watch() {
+  const auto watch_socket = [this](void* socket, void (Impl::*handler)()) {
+    return loop_.on_edge(
+        descriptor(socket), [socket] { return readable(socket); },
+        [this, handler] { (this->*handler)(); });
+  };
+  auto router = watch_socket(router_.get(), &Impl::receive);
+  if (!router)
+    return tl::unexpected(router.error());
+  router_source_ = std::move(*router);
+  auto events = watch_socket(monitor_.get(), &Impl::observe);
+  if (!events)
+    return tl::unexpected(events.error());
+  monitor_source_ = std::move(*events);
+  if (plain())
+    return {};
+
+  auto zap = watch_socket(zap_.get(), &Impl::authenticate);
+  if (!zap)
+    return tl::unexpected(zap.error());
+  zap_source_ = std::move(*zap);
+  // Many files change at once when keys are copied in, so they are read once, a moment later.
+  auto folder = loop_.on_change(options_.authorised_keys, [this](std::string_view) {
+    if (reload_timer_)
+      return;
+    reload_timer_ = loop_.at(SystemClock().now() + std::chrono::milliseconds(200), [this] {
+      reload_timer_ = {};
+      reload_authorised();
+    });
+  });
+  if (!folder)
+    return tl::unexpected(folder.error());
+  folder_source_ = std::move(*folder);
+  return {};
+}
+
+void ZmqServerChannel::Impl::load_authorised(AuthorisedKeys keys) {
+  for (const std::string& problem : keys.problems)
+    log_warning("authorised key passed over: {}", problem);
+  authorised_ = std::move(keys);
+}
+
+void ZmqServerChannel::Impl::reload_authorised() {
+  auto keys = load_authorised_keys(options_.authorised_keys);
+  if (!keys) {
+    // A folder that is being replaced must not cut every agent off.
+    log_error("authorised keys stay as they were: {}", keys.error().message);
+    return;
+  }
+  load_authorised(std::move(*keys));
+  log_info("authorised keys read again: {}", authorised_.name_by_key.size());
+}
+
+// One message a turn, so that timers and other sources get theirs.
+void ZmqServerChannel::Impl::receive() {
+  Frame route, payload;
+  if (!route.receive(router_.get()))
+    return;
+  if (!route.more() || !payload.receive(router_.get()) || payload.more()) {
+    drop_rest(router_.get(), payload);
+    return;
+  }
+  Peer peer{.route = std::string(route.text()), .key = {}, .name = {}};
+  if (!plain()) {
+    peer.key = payload.property("User-Id");
+    const auto it = authorised_.name_by_key.find(peer.key);
+    if (it == authorised_.name_by_key.end()) {
+      refusals_.note(fmt::format("dropped a message under key {}: no longer in {}", peer.key,
+                                 options_.authorised_keys.string()));
+      return;
+    }
+    peer.name = it->second;
+  }
+  if (handler_)
+    handler_(peer, payload.bytes());
+}
+
+// Frames of a request: version, request, domain, address, identity, mechanism, key (32 octets). The
+// user that the answer names becomes a property of each of the connection's messages: the key, so
+// that what it may do can change.
+void ZmqServerChannel::Impl::authenticate() {
+  std::array<Frame, 7> request;
+  std::size_t n = 0;
+  for (; n < request.size(); ++n) {
+    if (!request[n].receive(zap_.get()))
+      return;
+    if (!request[n].more())
+      break;
+  }
+  std::string key;
+  if (n == request.size() - 1 && request[5].text() == "CURVE" && request[6].bytes().size() == 32) {
+    std::array<char, 41> text{};
+    zmq_z85_encode(text.data(), reinterpret_cast<const std::uint8_t*>(request[6].bytes().data()),
+                   32);
+    key = text.data();
+  }
+  drop_rest(zap_.get(), request[std::min(n, request.size() - 1)]);
+  const bool known = authorised_.name_by_key.contains(key);
+  if (!known) {
+    refusals_.note(fmt::format("refused a connection from {}: its key {} is not in {}",
+                               request[3].text(), key, options_.authorised_keys.string()));
+  }
+  const std::array<std::string_view, 6> reply{"1.0",
+                                              request[1].text(),
+                                              known ? "200" : "400",
+                                              known ? "" : "key not authorised",
+                                              known ? key : "",
+                                              ""};
+  for (std::size_t i = 0; i < reply.size(); ++i) {
+    zmq_send(zap_.get(), reply[i].data(), reply[i].size(),
+             ZMQ_DONTWAIT | (i + 1 < reply.size() ? ZMQ_SNDMORE : 0));
+  }
+}
+
+void ZmqServerChannel::Impl::observe() {
+  const auto event = next_event(monitor_.get());
+  if (!event)
+    return;
+  switch (event->event) {
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+      refusals_.note(fmt::format("a connection to {} failed its handshake: {}", endpoint_,
+                                 handshake_failure(*event)));
+      break;
+    case ZMQ_EVENT_ACCEPT_FAILED:
+      refusals_.note(fmt::format("{} cannot accept a connection: {}", endpoint_,
+                                 zmq_strerror(static_cast<int>(event->value))));
+      break;
+    default:
+      break;
+  }
+}
+
+Result<void> ZmqServerChannel::Impl::send(const Peer& peer, Payload payload) {
+  if (payload.size() > options_.limits.max_message_bytes) {
+    return fail(Errc::invalid_argument,
+                fmt::format("a message of {} octets is too long", payload.size()));
+  }
+  if (!plain() && !authorised_.name_by_key.contains(peer.key)) {
+    return fail(Errc::permission, fmt::format("the key of {} is no longer authorised", peer.name));
+  }
+  if (zmq_send(router_.get(), peer.route.data(), peer.route.size(), ZMQ_SNDMORE | ZMQ_DONTWAIT) <
+      0) {
+    if (zmq_errno() == EAGAIN)
+      return fail(Errc::timeout, fmt::format("the queue to {} is full", peer.name));
+    if (zmq_errno() == EHOSTUNREACH)
+      return fail(Errc::not_found, fmt::format("{} is gone", peer.name));
+    return fail(Errc::io, zmq_error());
+  }
+  if (zmq_send(router_.get(), payload.data(), payload.size(), ZMQ_DONTWAIT) < 0)
+    return fail(Errc::io, zmq_error());
+  return {};
+}
+
+ZmqServerChannel::ZmqServerChannel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ZmqServerChannel::~ZmqServerChannel() = default;
+
+Result<std::unique_ptr<ZmqServerChannel>> ZmqServerChannel::listen(EventLoop& loop,
+                                                                   ServerOptions options) {
+  auto impl = std::make_unique<Impl>(loop, std::move(options));
+  if (auto ok = impl->start(); !ok)
+    return tl::unexpected(ok.error());
+  return std::unique_ptr<ZmqServerChannel>(new ZmqServerChannel(std::move(impl)));
+}
+
+void ZmqServerChannel::on_message(Handler handler) {
+  impl_->handler_ = std::move(handler);
+}
+
+Result<void> ZmqServerChannel::send(const Peer& peer, Payload payload) {
+  return impl_->send(peer, payload);
+}
+
+const std::string& ZmqServerChannel::endpoint() const {
+  return impl_->endpoint_;
+}
+
+}  // namespace heddle
