@@ -1,0 +1,52 @@
+#include "agent/netlink/batch.h"
+
+#include "common/core/check.h"
+
+namespace heddle {
+
+void Batch::start(std::uint16_t type, std::uint16_t flags) {
+  message_ = bytes_.size();
+  const nlmsghdr header{.nlmsg_len = 0,
+                        .nlmsg_type = type,
+                        .nlmsg_flags = static_cast<std::uint16_t>(flags | NLM_F_REQUEST),
+                        .nlmsg_seq = next_sequence_++,
+                        .nlmsg_pid = 0};
+  ++count_;
+  append(&header, sizeof header);
+}
+
+void Batch::append(const void* data, std::size_t size) {
+  const std::size_t at = bytes_.size();
+  bytes_.resize(at + NLMSG_ALIGN(size));
+  std::memcpy(bytes_.data() + at, data, size);
+  const auto length = static_cast<std::uint32_t>(bytes_.size() - message_);
+  std::memcpy(bytes_.data() + message_ + offsetof(nlmsghdr, nlmsg_len), &length, sizeof length);
+}
+
+Batch& Batch::attribute(std::uint16_t type, const void* data, std::size_t size) {
+  HEDDLE_CHECK(size < 256);
+  std::byte buffer[NLA_HDRLEN + 256];
+  const nlattr header{.nla_len = static_cast<std::uint16_t>(NLA_HDRLEN + size), .nla_type = type};
+  std::memcpy(buffer, &header, sizeof header);
+  std::memcpy(buffer + NLA_HDRLEN, data, size);
+  append(buffer, NLA_HDRLEN + size);
+  return *this;
+}
+
+Batch& Batch::text(std::uint16_t type, std::string_view value) {
+  char buffer[256] = {};
+  HEDDLE_CHECK(value.size() < sizeof buffer - 1);
+  std::memcpy(buffer, value.data(), value.size());
+  return attribute(type, buffer, value.size() + 1);
+}
+
+void Batch::acknowledge_last() {
+  HEDDLE_CHECK(count_ > 0);
+  std::uint16_t flags{};
+  std::byte* const at = bytes_.data() + message_ + offsetof(nlmsghdr, nlmsg_flags);
+  std::memcpy(&flags, at, sizeof flags);
+  flags |= NLM_F_ACK;
+  std::memcpy(at, &flags, sizeof flags);
+}
+
+}  // namespace heddle

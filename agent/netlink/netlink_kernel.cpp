@@ -1,0 +1,325 @@
+#include "agent/netlink/netlink_kernel.h"
+
+#include <fmt/format.h>
+#include <linux/fib_rules.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/netconf.h>
+#include <linux/nexthop.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "agent/netlink/requests.h"
+#include "agent/netlink/socket.h"
+#include "common/core/check.h"
+
+namespace heddle {
+namespace {
+
+// Answers to failures and lookups wait in our receive buffer while the kernel still works through a
+// batch; these many fit, whatever they say.
+constexpr std::size_t kActionsAtOnce = 512;
+constexpr std::size_t kLookupsAtOnce = 128;
+constexpr int kRequestBuffer = 4 << 20;
+
+constexpr int kGroups[] = {RTNLGRP_LINK,      RTNLGRP_NEIGH,   RTNLGRP_IPV4_ROUTE,
+                           RTNLGRP_IPV4_RULE, RTNLGRP_NEXTHOP, RTNLGRP_IPV4_NETCONF};
+
+}  // namespace
+
+class NetlinkKernel::Impl {
+ public:
+  Impl(Options chosen, NetlinkSocket request_socket)
+      : options(chosen), requests(std::move(request_socket)) {}
+
+  Options options;
+  NetlinkSocket requests;
+  std::optional<NetlinkSocket> events;
+  Handler handler;
+
+  void emit(const KernelEvent& event) const {
+    if (handler)
+      handler(event);
+  }
+
+  // Everything of one kind, as `parse` understands it and `keep` wants it.
+  template <class Header, class T, class Keep>
+  Result<void> dump(std::uint16_t type, const Header& head, bool& inconsistent,
+                    std::optional<T> (*parse)(const nlmsghdr&), std::vector<T>& into, Keep keep) {
+    Batch request = requests.batch();
+    request.begin(type, NLM_F_DUMP, head);
+    return dump(std::move(request), inconsistent, parse, into, keep);
+  }
+  template <class T, class Keep>
+  Result<void> dump(Batch request, bool& inconsistent, std::optional<T> (*parse)(const nlmsghdr&),
+                    std::vector<T>& into, Keep keep) {
+    const auto interrupted = requests.dump(
+        request, [&] { into.clear(); },
+        [&](const nlmsghdr& message) {
+          if (auto value = parse(message); value && keep(*value))
+            into.push_back(std::move(*value));
+        });
+    if (!interrupted)
+      return tl::unexpected(interrupted.error());
+    inconsistent = inconsistent || *interrupted;
+    return {};
+  }
+
+  bool interesting(const KernelRoute& route) const {
+    return route.table == RT_TABLE_MAIN || concerns_us(route);
+  }
+  bool concerns_us(const KernelRoute& route) const {
+    return route.protocol == options.ranges.protocol || options.ranges.owns_table(route.table) ||
+           options.ranges.owns_next_hop(route.next_hop_id);
+  }
+
+  Result<void> read_objects(KernelState& state) {
+    const auto all = [](const auto&) { return true; };
+    fib_rule_hdr rules{};
+    rules.family = AF_INET;
+    return dump(RTM_GETNEXTHOP, nhmsg{}, state.inconsistent, parse_next_hop, state.next_hops, all)
+        .and_then([&] {
+          return dump(RTM_GETRULE, rules, state.inconsistent, parse_rule, state.rules, all);
+        });
+  }
+
+  Result<void> read_links(KernelState& state) {
+    Batch request = requests.batch();
+    request.begin(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{})
+        .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+    return dump(std::move(request), state.inconsistent, parse_link, state.links,
+                [](const Link&) { return true; });
+  }
+
+  Result<void> read_settings(KernelState& state) {
+    std::vector<NetworkSettings> settings;
+    netconfmsg head{};
+    head.ncm_family = AF_INET;
+    if (auto done = dump(RTM_GETNETCONF, head, state.inconsistent, parse_settings, settings,
+                         [](const NetworkSettings&) { return true; });
+        !done)
+      return done;
+    int everywhere = 0;
+    for (const NetworkSettings& s : settings) {
+      if (s.ifindex == NETCONFA_IFINDEX_ALL)
+        everywhere = s.reverse_path;
+    }
+    for (const NetworkSettings& s : settings) {
+      if (s.ifindex > 0)
+        state.settings.push_back({.ifindex = static_cast<std::uint32_t>(s.ifindex),
+                                  .strict_reverse_path = std::max(everywhere, s.reverse_path) == 1,
+                                  .ignore_routes_with_linkdown = s.ignore_routes_with_linkdown});
+    }
+    return {};
+  }
+};
+
+NetlinkKernel::NetlinkKernel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+NetlinkKernel::~NetlinkKernel() = default;
+
+Result<std::unique_ptr<NetlinkKernel>> NetlinkKernel::open(Options options) {
+  auto requests = NetlinkSocket::open(kRequestBuffer);
+  if (!requests)
+    return tl::unexpected(requests.error());
+  auto impl = std::make_unique<Impl>(options, std::move(*requests));
+  return std::unique_ptr<NetlinkKernel>(new NetlinkKernel(std::move(impl)));
+}
+
+void NetlinkKernel::on_event(Handler handler) {
+  impl_->handler = std::move(handler);
+}
+
+int NetlinkKernel::fd() const {
+  HEDDLE_CHECK(impl_->events.has_value());
+  return impl_->events->fd();
+}
+
+Result<void> NetlinkKernel::subscribe() {
+  auto socket = NetlinkSocket::open(impl_->options.event_buffer_bytes);
+  if (!socket)
+    return tl::unexpected(socket.error());
+  for (const int group : kGroups) {
+    if (auto joined = socket->join(group); !joined)
+      return joined;
+  }
+  impl_->events = std::move(*socket);
+  return {};
+}
+
+void NetlinkKernel::ready() {
+  HEDDLE_CHECK(impl_->events.has_value());
+  const std::uint32_t own_port = impl_->requests.port();
+  const auto visit = [&](const nlmsghdr& message) {
+    // What we did ourselves is read back, in the order in which we did it; its echo would be old
+    // news.
+    if (message.nlmsg_pid == own_port)
+      return;
+    if (const auto event = parse_event(message))
+      impl_->emit(*event);
+  };
+  for (bool lost_before = false;;) {
+    const auto more = impl_->events->receive_waiting(visit);
+    if (!more) {
+      // Twice in a row is a broken socket, not a full one; the loop comes back to it.
+      if (std::exchange(lost_before, true))
+        return;
+      impl_->emit(EventsLost{});
+      continue;
+    }
+    if (!*more)
+      return;
+    lost_before = false;
+  }
+}
+
+Result<void> NetlinkKernel::probe() {
+  KernelState state;
+  if (auto read = impl_->read_objects(state); !read) {
+    if (read.error().code == Errc::unsupported)
+      return fail(Errc::unsupported,
+                  "the kernel has no nexthop objects or no policy rules; Linux 5.3 or later with "
+                  "CONFIG_IP_MULTIPLE_TABLES has both");
+    return read;
+  }
+  // A removal that names no object: refused as such, but only to those who may remove.
+  Batch request = impl_->requests.batch();
+  request.begin(RTM_DELNEXTHOP, NLM_F_ACK, nhmsg{});
+  int error = 0;
+  const auto done = impl_->requests.exchange(request, [&](const nlmsghdr& message) {
+    if (const auto answer = parse_answer(message))
+      error = answer->error;
+  });
+  if (!done)
+    return done;
+  if (error == EPERM)
+    return fail(Errc::permission,
+                "not allowed to change routes; give the agent CAP_NET_ADMIN (the unit file does)");
+  return {};
+}
+
+Result<KernelState> NetlinkKernel::read() {
+  Impl& k = *impl_;
+  KernelState state;
+  rtmsg routes{};
+  routes.rtm_family = AF_INET;
+  auto done =
+      k.read_links(state)
+          .and_then([&] { return k.read_objects(state); })
+          .and_then([&] {
+            return k.dump(RTM_GETROUTE, routes, state.inconsistent, parse_route, state.routes,
+                          [&](const KernelRoute& r) { return k.interesting(r); });
+          })
+          .and_then([&] {
+            return k.dump(RTM_GETNEIGH, ndmsg{}, state.inconsistent, parse_neighbour,
+                          state.neighbours, [](const Neighbour&) { return true; });
+          })
+          .and_then([&] { return k.read_settings(state); });
+  if (!done)
+    return tl::unexpected(done.error());
+  return state;
+}
+
+Result<KernelState> NetlinkKernel::read_ours() {
+  Impl& k = *impl_;
+  KernelState state;
+  rtmsg routes{};
+  routes.rtm_family = AF_INET;
+  routes.rtm_protocol = k.options.ranges.protocol;
+  auto done = k.read_objects(state).and_then([&] {
+    return k.dump(RTM_GETROUTE, routes, state.inconsistent, parse_route, state.routes,
+                  [&](const KernelRoute& r) { return k.concerns_us(r); });
+  });
+  if (!done)
+    return tl::unexpected(done.error());
+  return state;
+}
+
+Result<std::vector<ActionFailure>> NetlinkKernel::apply(std::span<const Action> actions) {
+  std::vector<ActionFailure> failures;
+  for (std::size_t begin = 0; begin < actions.size(); begin += kActionsAtOnce) {
+    const std::size_t count = std::min(kActionsAtOnce, actions.size() - begin);
+    Batch batch = impl_->requests.batch();
+    for (const Action& action : actions.subspan(begin, count))
+      append_action(batch, action, impl_->options.ranges);
+    batch.acknowledge_last();
+    const std::uint32_t first = batch.last_sequence() - static_cast<std::uint32_t>(count) + 1;
+    const auto done = impl_->requests.exchange(batch, [&](const nlmsghdr& message) {
+      auto answer = parse_answer(message);
+      if (answer && answer->error != 0)
+        failures.push_back({.action = begin + (message.nlmsg_seq - first),
+                            .error = answer->error,
+                            .message = std::move(answer->message)});
+    });
+    if (!done)
+      return tl::unexpected(done.error());
+  }
+  return failures;
+}
+
+Result<std::vector<LookupAnswer>> NetlinkKernel::look_up(std::span<const Lookup> lookups) {
+  std::vector<LookupAnswer> answers(lookups.size(), LookupAnswer{.error = ENODATA});
+  for (std::size_t begin = 0; begin < lookups.size(); begin += kLookupsAtOnce) {
+    const std::size_t count = std::min(kLookupsAtOnce, lookups.size() - begin);
+    Batch batch = impl_->requests.batch();
+    for (const Lookup& lookup : lookups.subspan(begin, count))
+      append_lookup(batch, lookup);
+    const std::uint32_t first = batch.last_sequence() - static_cast<std::uint32_t>(count) + 1;
+    const auto done = impl_->requests.exchange(batch, [&](const nlmsghdr& message) {
+      LookupAnswer& answer = answers[begin + (message.nlmsg_seq - first)];
+      if (const auto refused = parse_answer(message)) {
+        answer.error = refused->error;
+      } else if (const auto route = parse_route(message)) {
+        answer = {.error = 0,
+                  .table = route->table,
+                  .next_hop_id = route->next_hop_id,
+                  .out_ifindex = route->hops.size() == 1 ? route->hops.front().ifindex : 0};
+      }
+    });
+    if (!done)
+      return tl::unexpected(done.error());
+  }
+  return answers;
+}
+
+void NetlinkKernel::resolve(std::uint32_t ifindex, const IpAddress& address) {
+  Batch batch = impl_->requests.batch();
+  append_resolve(batch, ifindex, address);
+  batch.acknowledge_last();
+  // Whether it worked is told by the neighbour's own notification.
+  (void)impl_->requests.exchange(batch, [](const nlmsghdr&) {});
+}
+
+Result<std::vector<PortStatus>> NetlinkKernel::ports() {
+  KernelState state;
+  std::vector<LinkCounters> counters;
+  bool inconsistent = false;
+  if_stats_msg head{};
+  head.filter_mask = IFLA_STATS_FILTER_BIT(IFLA_STATS_LINK_64);
+  const auto done = impl_->read_links(state).and_then([&] {
+    return impl_->dump(RTM_GETSTATS, head, inconsistent, parse_counters, counters,
+                       [](const LinkCounters&) { return true; });
+  });
+  if (!done)
+    return tl::unexpected(done.error());
+  std::map<std::uint32_t, LinkCounters> by_index;
+  for (const LinkCounters& c : counters)
+    by_index[c.ifindex] = c;
+  std::vector<PortStatus> ports;
+  for (const Link& link : state.links) {
+    // A link that came or went between the two dumps has no counters: not seen, hence not zero.
+    const auto found = by_index.find(link.index);
+    if (found != by_index.end())
+      ports.push_back({.name = link.name,
+                       .carrier = link.up && link.carrier,
+                       .tx_bytes = found->second.tx_bytes,
+                       .rx_bytes = found->second.rx_bytes});
+  }
+  return ports;
+}
+
+}  // namespace heddle

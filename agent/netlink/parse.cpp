@@ -1,0 +1,365 @@
+#include "agent/netlink/parse.h"
+
+#include <linux/fib_rules.h>
+#include <linux/if.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/netconf.h>
+#include <linux/nexthop.h>
+#include <linux/rtnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace heddle {
+namespace {
+
+constexpr std::size_t kMostAttributes = 80;
+constexpr std::size_t kMostHops = 1024;
+
+// The attributes of a message or of a nest, by type; later ones replace earlier ones, unknown types
+// are skipped.
+class Attributes {
+ public:
+  Attributes(const void* head, std::size_t length) {
+    const auto* at = static_cast<const nlattr*>(head);
+    int remaining = static_cast<int>(length);
+    while (nla_ok(at, remaining) != 0) {
+      const auto type = static_cast<std::size_t>(nla_type(at));
+      if (type < found_.size())
+        found_[type] = at;
+      at = nla_next(at, &remaining);
+    }
+  }
+
+  bool has(std::size_t type) const { return found_[type] != nullptr; }
+  std::span<const std::byte> bytes(std::size_t type) const {
+    const nlattr* const a = found_[type];
+    if (a == nullptr)
+      return {};
+    return {static_cast<const std::byte*>(nla_data(a)), static_cast<std::size_t>(nla_len(a))};
+  }
+  template <class T>
+  std::optional<T> value(std::size_t type) const {
+    const auto data = bytes(type);
+    if (data.size() < sizeof(T))
+      return std::nullopt;
+    T result;
+    std::memcpy(&result, data.data(), sizeof result);
+    return result;
+  }
+  std::optional<std::uint32_t> number(std::size_t type) const { return value<std::uint32_t>(type); }
+  std::string text(std::size_t type) const {
+    const auto data = bytes(type);
+    const auto* const begin = reinterpret_cast<const char*>(data.data());
+    return {begin, begin + ::strnlen(begin, data.size())};
+  }
+  Attributes nest(std::size_t type) const {
+    const auto data = bytes(type);
+    return {data.data(), data.size()};
+  }
+
+ private:
+  std::array<const nlattr*, kMostAttributes> found_{};
+};
+
+// The family's struct after the header, if the message is long enough for it.
+template <class T>
+std::optional<T> body(const nlmsghdr& message) {
+  if (message.nlmsg_len < NLMSG_LENGTH(sizeof(T)))
+    return std::nullopt;
+  T result;
+  std::memcpy(&result, NLMSG_DATA(&message), sizeof result);
+  return result;
+}
+
+template <class T>
+Attributes attributes(const nlmsghdr& message) {
+  const std::size_t skip = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(T));
+  const auto* const begin = reinterpret_cast<const std::byte*>(&message);
+  return {begin + std::min<std::size_t>(skip, message.nlmsg_len),
+          message.nlmsg_len > skip ? message.nlmsg_len - skip : 0};
+}
+
+std::optional<IpAddress> address(int family, std::span<const std::byte> data) {
+  if (family != AF_INET && family != AF_INET6)
+    return std::nullopt;
+  IpAddress result;
+  result.family = family == AF_INET ? Family::v4 : Family::v6;
+  if (data.size() < result.size())
+    return std::nullopt;
+  std::memcpy(result.octets.data(), data.data(), result.size());
+  return result;
+}
+
+// RTA_GATEWAY is of the route's family; RTA_VIA names its own (IPv4 over IPv6).
+std::optional<IpAddress> gateway(const Attributes& a) {
+  if (a.has(RTA_GATEWAY))
+    return address(AF_INET, a.bytes(RTA_GATEWAY));
+  const auto via = a.bytes(RTA_VIA);
+  std::uint16_t family{};
+  if (via.size() < sizeof family)
+    return std::nullopt;
+  std::memcpy(&family, via.data(), sizeof family);
+  return address(family, via.subspan(sizeof family));
+}
+
+std::vector<Hop> multipath(std::span<const std::byte> data) {
+  std::vector<Hop> hops;
+  while (data.size() >= sizeof(rtnexthop) && hops.size() < kMostHops) {
+    rtnexthop head;
+    std::memcpy(&head, data.data(), sizeof head);
+    if (head.rtnh_len < sizeof head || head.rtnh_len > data.size())
+      break;
+    const Attributes inner(data.data() + sizeof head, head.rtnh_len - sizeof head);
+    hops.push_back({.ifindex = static_cast<std::uint32_t>(head.rtnh_ifindex),
+                    .gateway = gateway(inner),
+                    .onlink = (head.rtnh_flags & RTNH_F_ONLINK) != 0});
+    data = data.subspan(std::min<std::size_t>(RTNH_ALIGN(head.rtnh_len), data.size()));
+  }
+  return hops;
+}
+
+void clear_host_bits(Prefix& prefix) {
+  for (std::size_t i = 0; i < prefix.address.size(); ++i) {
+    const std::size_t first = i * 8;
+    const std::size_t kept = prefix.length > first ? prefix.length - first : 0;
+    if (kept < 8)
+      prefix.address.octets[i] &= static_cast<std::uint8_t>(0xFF00U >> kept);
+  }
+}
+
+// Selectors beyond "iif PORT lookup TABLE".
+bool plain(const fib_rule_hdr& head, const Attributes& a) {
+  if (head.action != FR_ACT_TO_TBL || head.src_len != 0 || head.dst_len != 0 || head.tos != 0 ||
+      (head.flags & FIB_RULE_INVERT) != 0)
+    return false;
+  for (const int more :
+       {FRA_DST, FRA_SRC, FRA_GOTO, FRA_FWMARK, FRA_FWMASK, FRA_FLOW, FRA_TUN_ID, FRA_OIFNAME,
+        FRA_UID_RANGE, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE}) {
+    if (a.has(static_cast<std::size_t>(more)))
+      return false;
+  }
+  // Always present; all ones mean "none".
+  return a.number(FRA_SUPPRESS_PREFIXLEN).value_or(~0U) == ~0U &&
+         a.number(FRA_SUPPRESS_IFGROUP).value_or(~0U) == ~0U &&
+         a.value<std::uint8_t>(FRA_L3MDEV).value_or(0) == 0;
+}
+
+}  // namespace
+
+void for_each_message(std::span<const std::byte> bytes, const MessageVisitor& visit) {
+  const auto* at = reinterpret_cast<const nlmsghdr*>(bytes.data());
+  int remaining = static_cast<int>(bytes.size());
+  while (nlmsg_ok(at, remaining) != 0) {
+    visit(*at);
+    at = nlmsg_next(const_cast<nlmsghdr*>(at), &remaining);
+  }
+}
+
+std::optional<Link> parse_link(const nlmsghdr& message) {
+  const auto head = body<ifinfomsg>(message);
+  // Bridges announce their ports under AF_BRIDGE, too, without what matters here.
+  if (!head || head->ifi_family != AF_UNSPEC || head->ifi_index <= 0)
+    return std::nullopt;
+  const auto a = attributes<ifinfomsg>(message);
+  Link link{.index = static_cast<std::uint32_t>(head->ifi_index),
+            .name = a.text(IFLA_IFNAME),
+            .up = (head->ifi_flags & IFF_UP) != 0,
+            .carrier = (head->ifi_flags & IFF_LOWER_UP) != 0,
+            .resolves = (head->ifi_flags & IFF_NOARP) == 0,
+            .master = a.number(IFLA_MASTER).value_or(0),
+            .master_kind = {}};
+  if (link.name.empty())
+    return std::nullopt;
+  link.carrier = link.carrier && a.value<std::uint8_t>(IFLA_CARRIER).value_or(1) != 0;
+  if (link.master != 0)
+    link.master_kind = a.nest(IFLA_LINKINFO).text(IFLA_INFO_SLAVE_KIND);
+  return link;
+}
+
+std::optional<KernelNextHop> parse_next_hop(const nlmsghdr& message) {
+  const auto head = body<nhmsg>(message);
+  if (!head)
+    return std::nullopt;
+  const auto a = attributes<nhmsg>(message);
+  const auto id = a.number(NHA_ID);
+  if (!id || *id == 0)
+    return std::nullopt;
+  KernelNextHop result{.id = *id, .protocol = head->nh_protocol, .hop = {}, .members = {}};
+  if (a.has(NHA_GROUP)) {
+    auto members = a.bytes(NHA_GROUP);
+    for (; members.size() >= sizeof(nexthop_grp) && result.members.size() < kMostHops;
+         members = members.subspan(sizeof(nexthop_grp))) {
+      nexthop_grp member;
+      std::memcpy(&member, members.data(), sizeof member);
+      result.members.push_back(member.id);
+    }
+  } else if (const auto out = a.number(NHA_OIF); out && !a.has(NHA_BLACKHOLE)) {
+    result.hop = Hop{.ifindex = *out,
+                     .gateway = address(head->nh_family, a.bytes(NHA_GATEWAY)),
+                     .onlink = (head->nh_flags & RTNH_F_ONLINK) != 0};
+  }
+  return result;
+}
+
+std::optional<KernelRoute> parse_route(const nlmsghdr& message) {
+  const auto head = body<rtmsg>(message);
+  if (!head || head->rtm_family != AF_INET || head->rtm_dst_len > 32 ||
+      (head->rtm_flags & RTM_F_CLONED) != 0)
+    return std::nullopt;
+  const auto a = attributes<rtmsg>(message);
+  KernelRoute route;
+  route.table = a.number(RTA_TABLE).value_or(head->rtm_table);
+  route.destination.length = head->rtm_dst_len;
+  if (head->rtm_dst_len != 0) {
+    const auto destination = address(AF_INET, a.bytes(RTA_DST));
+    if (!destination)
+      return std::nullopt;
+    route.destination.address = *destination;
+    clear_host_bits(route.destination);
+  }
+  route.tos = head->rtm_tos;
+  route.protocol = head->rtm_protocol;
+  route.metric = a.number(RTA_PRIORITY).value_or(0);
+  route.unicast = head->rtm_type == RTN_UNICAST;
+  route.offload_failed = (head->rtm_flags & RTM_F_OFFLOAD_FAILED) != 0;
+  route.next_hop_id = a.number(RTA_NH_ID).value_or(0);
+  route.local_address = address(AF_INET, a.bytes(RTA_PREFSRC));
+  if (route.next_hop_id != 0)
+    return route;
+  if (a.has(RTA_MULTIPATH)) {
+    route.hops = multipath(a.bytes(RTA_MULTIPATH));
+  } else if (const auto out = a.number(RTA_OIF)) {
+    route.hops.push_back(
+        {.ifindex = *out, .gateway = gateway(a), .onlink = (head->rtm_flags & RTNH_F_ONLINK) != 0});
+  }
+  return route;
+}
+
+std::optional<KernelRule> parse_rule(const nlmsghdr& message) {
+  const auto head = body<fib_rule_hdr>(message);
+  if (!head || head->family != AF_INET)
+    return std::nullopt;
+  const auto a = attributes<fib_rule_hdr>(message);
+  return KernelRule{.priority = a.number(FRA_PRIORITY).value_or(0),
+                    .protocol = a.value<std::uint8_t>(FRA_PROTOCOL).value_or(0),
+                    .table = a.number(FRA_TABLE).value_or(head->table),
+                    .in_port = a.text(FRA_IIFNAME),
+                    .plain = a.has(FRA_IIFNAME) && plain(*head, a)};
+}
+
+std::optional<Neighbour> parse_neighbour(const nlmsghdr& message) {
+  const auto head = body<ndmsg>(message);
+  if (!head || head->ndm_ifindex <= 0)
+    return std::nullopt;
+  const auto who = address(head->ndm_family, attributes<ndmsg>(message).bytes(NDA_DST));
+  if (!who)
+    return std::nullopt;
+  constexpr std::uint16_t kUsable =
+      NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP;
+  return Neighbour{.ifindex = static_cast<std::uint32_t>(head->ndm_ifindex),
+                   .address = *who,
+                   .state = (head->ndm_state & kUsable) != 0      ? Resolution::resolved
+                            : (head->ndm_state & NUD_FAILED) != 0 ? Resolution::failed
+                                                                  : Resolution::pending};
+}
+
+std::optional<NetworkSettings> parse_settings(const nlmsghdr& message) {
+  const auto head = body<netconfmsg>(message);
+  if (!head || head->ncm_family != AF_INET)
+    return std::nullopt;
+  const auto a = attributes<netconfmsg>(message);
+  const auto ifindex = a.value<std::int32_t>(NETCONFA_IFINDEX);
+  if (!ifindex)
+    return std::nullopt;
+  return NetworkSettings{
+      .ifindex = *ifindex,
+      .reverse_path = a.value<std::int32_t>(NETCONFA_RP_FILTER).value_or(0),
+      .ignore_routes_with_linkdown =
+          a.value<std::int32_t>(NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN).value_or(0) != 0};
+}
+
+std::optional<LinkCounters> parse_counters(const nlmsghdr& message) {
+  const auto head = body<if_stats_msg>(message);
+  if (!head)
+    return std::nullopt;
+  // The front of rtnl_link_stats64, whose end grows with the kernel: packets and bytes, each
+  // received and sent.
+  const auto front =
+      attributes<if_stats_msg>(message).value<std::array<std::uint64_t, 4>>(IFLA_STATS_LINK_64);
+  if (!front)
+    return std::nullopt;
+  return LinkCounters{.ifindex = head->ifindex, .tx_bytes = (*front)[3], .rx_bytes = (*front)[2]};
+}
+
+std::optional<Answer> parse_answer(const nlmsghdr& message) {
+  const auto head = body<nlmsgerr>(message);
+  if (message.nlmsg_type != NLMSG_ERROR || !head)
+    return std::nullopt;
+  Answer answer{.error = -head->error, .message = {}};
+  if ((message.nlmsg_flags & NLM_F_ACK_TLVS) != 0) {
+    std::size_t skip = NLMSG_HDRLEN + sizeof(nlmsgerr);
+    if ((message.nlmsg_flags & NLM_F_CAPPED) == 0 && head->msg.nlmsg_len > NLMSG_HDRLEN)
+      skip += NLMSG_ALIGN(std::size_t{head->msg.nlmsg_len} - NLMSG_HDRLEN);
+    if (skip < message.nlmsg_len) {
+      const Attributes a(reinterpret_cast<const std::byte*>(&message) + skip,
+                         message.nlmsg_len - skip);
+      answer.message = a.text(NLMSGERR_ATTR_MSG);
+    }
+  }
+  return answer;
+}
+
+std::optional<KernelEvent> parse_event(const nlmsghdr& message) {
+  const std::uint16_t flags = message.nlmsg_flags;
+  switch (message.nlmsg_type) {
+    case RTM_NEWLINK:
+    case RTM_DELLINK:
+      if (const auto link = parse_link(message))
+        return LinkEvent{.link = *link, .removed = message.nlmsg_type == RTM_DELLINK};
+      break;
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE:
+      if (auto route = parse_route(message)) {
+        using Kind = RouteEvent::Kind;
+        const Kind kind = message.nlmsg_type == RTM_DELROUTE ? Kind::removed
+                          : (flags & NLM_F_REPLACE) != 0     ? Kind::replaced
+                          : (flags & NLM_F_APPEND) != 0      ? Kind::appended
+                                                             : Kind::added;
+        return RouteEvent{.route = std::move(*route), .kind = kind};
+      }
+      break;
+    case RTM_NEWNEXTHOP:
+    case RTM_DELNEXTHOP:
+      if (auto next_hop = parse_next_hop(message))
+        return NextHopEvent{.next_hop = std::move(*next_hop),
+                            .removed = message.nlmsg_type == RTM_DELNEXTHOP};
+      break;
+    case RTM_NEWRULE:
+    case RTM_DELRULE:
+      if (auto rule = parse_rule(message))
+        return RuleEvent{.rule = std::move(*rule), .removed = message.nlmsg_type == RTM_DELRULE};
+      break;
+    case RTM_NEWNEIGH:
+    case RTM_DELNEIGH:
+      if (const auto neighbour = parse_neighbour(message))
+        return NeighbourEvent{.neighbour = *neighbour,
+                              .removed = message.nlmsg_type == RTM_DELNEIGH};
+      break;
+    case RTM_NEWNETCONF:
+    case RTM_DELNETCONF:
+      if (parse_settings(message))
+        return SettingsEvent{};
+      break;
+    default:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace heddle

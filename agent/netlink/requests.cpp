@@ -1,0 +1,104 @@
+#include "agent/netlink/requests.h"
+
+#include <arpa/inet.h>
+#include <linux/fib_rules.h>
+#include <linux/neighbour.h>
+#include <linux/nexthop.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace heddle {
+namespace {
+
+constexpr std::uint16_t kRocePort = 4791;
+// Any of the range that RoCE draws its source ports from; it decides nothing in a port table.
+constexpr std::uint16_t kSomeSourcePort = 0xC000;
+constexpr std::uint16_t kCreate = NLM_F_CREATE | NLM_F_EXCL;
+
+std::uint8_t family_of(const IpAddress& address) {
+  return address.family == Family::v4 ? AF_INET : AF_INET6;
+}
+
+struct Append {
+  Batch& batch;
+  const RoutingRanges& ranges;
+
+  void operator()(const AddNextHop& a) const {
+    const NextHop& n = a.next_hop;
+    nhmsg head{};
+    head.nh_family = family_of(n.gateway);
+    head.nh_protocol = ranges.protocol;
+    head.nh_flags = n.onlink ? RTNH_F_ONLINK : 0;
+    batch.begin(RTM_NEWNEXTHOP, kCreate, head)
+        .number(NHA_ID, n.id)
+        .number(NHA_OIF, n.ifindex)
+        .address(NHA_GATEWAY, n.gateway);
+  }
+  void operator()(const RemoveNextHop& a) const {
+    batch.begin(RTM_DELNEXTHOP, 0, nhmsg{}).number(NHA_ID, a.id);
+  }
+  void operator()(const AddRoute& a) const { route(RTM_NEWROUTE, kCreate, a.route); }
+  void operator()(const MoveRoute& a) const { route(RTM_NEWROUTE, NLM_F_REPLACE, a.route); }
+  void operator()(const RemoveRoute& a) const { route(RTM_DELROUTE, 0, a.route); }
+  void operator()(const AddRule& a) const { rule(RTM_NEWRULE, kCreate, a.rule); }
+  void operator()(const RemoveRule& a) const { rule(RTM_DELRULE, 0, a.rule); }
+
+ private:
+  void route(std::uint16_t type, std::uint16_t flags, const PinRoute& r) const {
+    rtmsg head{};
+    head.rtm_family = AF_INET;
+    head.rtm_dst_len = 32;
+    head.rtm_protocol = ranges.protocol;
+    head.rtm_scope = RT_SCOPE_UNIVERSE;
+    head.rtm_type = RTN_UNICAST;
+    batch.begin(type, flags, head)
+        .address(RTA_DST, r.destination)
+        .number(RTA_TABLE, r.table)
+        .number(RTA_NH_ID, r.next_hop);
+  }
+  void rule(std::uint16_t type, std::uint16_t flags, const PortRule& r) const {
+    fib_rule_hdr head{};
+    head.family = AF_INET;
+    head.action = FR_ACT_TO_TBL;
+    batch.begin(type, flags, head)
+        .number(FRA_TABLE, r.table)
+        .number(FRA_PRIORITY, ranges.rule_priority)
+        .text(FRA_IIFNAME, r.in_port)
+        .octet(FRA_PROTOCOL, ranges.protocol);
+  }
+};
+
+}  // namespace
+
+void append_action(Batch& batch, const Action& action, const RoutingRanges& ranges) {
+  std::visit(Append{batch, ranges}, action);
+}
+
+void append_lookup(Batch& batch, const Lookup& lookup) {
+  const std::uint16_t source_port = htons(kSomeSourcePort);
+  const std::uint16_t destination_port = htons(kRocePort);
+  rtmsg head{};
+  head.rtm_family = AF_INET;
+  head.rtm_dst_len = 32;
+  head.rtm_src_len = 32;
+  head.rtm_flags = RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE;
+  batch.begin(RTM_GETROUTE, 0, head)
+      .address(RTA_DST, lookup.destination)
+      .address(RTA_SRC, lookup.source)
+      .number(RTA_IIF, lookup.in_ifindex)
+      .octet(RTA_IP_PROTO, IPPROTO_UDP)
+      .attribute(RTA_SPORT, &source_port, sizeof source_port)
+      .attribute(RTA_DPORT, &destination_port, sizeof destination_port);
+}
+
+void append_resolve(Batch& batch, std::uint32_t ifindex, const IpAddress& address) {
+  ndmsg head{};
+  head.ndm_family = family_of(address);
+  head.ndm_ifindex = static_cast<int>(ifindex);
+  head.ndm_state = NUD_NONE;
+  head.ndm_flags = NTF_USE;
+  batch.begin(RTM_NEWNEIGH, NLM_F_CREATE, head).address(NDA_DST, address);
+}
+
+}  // namespace heddle
