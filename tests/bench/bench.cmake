@@ -1,0 +1,13 @@
+# Measurements (Google Benchmark, `heddle-bench`), and the comparison of our max-min rates with SimGrid's.
+file(GLOB bench_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/bench/*_bench.cpp)
+add_executable(heddle-bench ${bench_sources})
+target_link_libraries(heddle-bench PRIVATE heddle_core benchmark::benchmark_main)
+
+pkg_check_modules(SIMGRID IMPORTED_TARGET simgrid)
+if(SIMGRID_FOUND)
+  add_executable(test_simgrid ${CMAKE_CURRENT_SOURCE_DIR}/bench/simgrid_test.cpp)
+  target_link_libraries(test_simgrid PRIVATE heddle_core PkgConfig::SIMGRID GTest::gtest)
+  gtest_discover_tests(test_simgrid DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)
+else()
+  message(STATUS "libsimgrid-dev is missing: max-min rates are not compared with SimGrid's")
+endif()
