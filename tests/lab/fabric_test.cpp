@@ -137,7 +137,8 @@ TEST(Routing, SurvivesTheLossAndReturnOfEverySpine) {
   await(*routing, RoutingEvent::Kind::restored, 6);
   for (int leaf = 1; leaf <= 3; ++leaf) {
     for (int remote = 1; remote <= 3; ++remote) {
-      if (leaf == remote) continue;
+      if (leaf == remote)
+        continue;
       EXPECT_EQ(offered(fabric, leaf, remote), (std::set<std::uint32_t>{1, 2}));
     }
   }
