@@ -97,7 +97,8 @@ std::string program_name(std::uint32_t id) {
 
 class TcBpfSource::Impl {
  public:
-  explicit Impl(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {
+  Impl(std::vector<std::string> patterns, bool only_look)
+      : patterns_(std::move(patterns)), only_look_(only_look) {
     // libbpf explains itself on stderr; the reasons that matter are in our results.
     libbpf_set_print(nullptr);
     load();
@@ -279,9 +280,11 @@ class TcBpfSource::Impl {
                                 name, kHandle, kPriority));
       }
       opts.flags = BPF_TC_F_REPLACE;  // left by an agent that was killed
-    } else if (const int error = bpf_tc_hook_create(&hook); error != 0 && error != -EEXIST) {
-      return fail(Errc::kernel, fmt::format("no clsact qdisc: {}", error_text(error)));
     }
+    if (only_look_)
+      return {};
+    if (const int error = bpf_tc_hook_create(&hook); error != 0 && error != -EEXIST)
+      return fail(Errc::kernel, fmt::format("no clsact qdisc: {}", error_text(error)));
     if (const int error = bpf_tc_attach(&hook, &opts); error != 0) {
       return fail(Errc::kernel,
                   fmt::format("the filter cannot be attached: {}", error_text(error)));
@@ -321,6 +324,7 @@ class TcBpfSource::Impl {
   }
 
   std::vector<std::string> patterns_;
+  bool only_look_;
   roce_egress* skeleton_{};
   std::string load_failure_;
   std::uint32_t program_id_{};
@@ -335,9 +339,13 @@ class TcBpfSource::Impl {
 };
 
 TcBpfSource::TcBpfSource(std::vector<std::string> port_patterns)
-    : impl_(std::make_unique<Impl>(std::move(port_patterns))) {}
+    : impl_(std::make_unique<Impl>(std::move(port_patterns), false)) {}
 
 TcBpfSource::~TcBpfSource() = default;
+
+SourceCapability TcBpfSource::check(std::vector<std::string> port_patterns) {
+  return Impl(std::move(port_patterns), true).capability();
+}
 
 SourceCapability TcBpfSource::probe() {
   impl_->follow_ports();

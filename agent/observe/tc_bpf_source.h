@@ -24,6 +24,9 @@ class TcBpfSource final : public FlowSource {
   explicit TcBpfSource(std::vector<std::string> port_patterns);
   ~TcBpfSource() override;
 
+  // What probe() would say, without attaching anything: for use beside a running agent.
+  static SourceCapability check(std::vector<std::string> port_patterns);
+
   SourceCapability probe() override;
   void links_changed() override;
   Result<FlowReading> read(Time now) override;

@@ -1,0 +1,234 @@
+#include "agent/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "agent/file_store.h"
+#include "agent/program/disable_switch.h"
+#include "agent/program/flush.h"
+#include "agent/program/guard.h"
+#include "agent/program/programmer.h"
+#include "common/core/reconcile.h"
+
+namespace heddle {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long a running agent gets to obey the switch before its pins are taken from under it.
+constexpr Duration kObedience = std::chrono::seconds{5};
+constexpr auto kLookAgain = milliseconds{20};
+
+bool agent_runs(const Result<AgentLock>& lock) {
+  return !lock && lock.error().code == Errc::duplicate;
+}
+
+Result<std::size_t> count_pins(RouteKernel& kernel, const RoutingRanges& ranges) {
+  const Result<KernelState> state = kernel.read_ours();
+  if (!state)
+    return tl::unexpected(state.error());
+  return static_cast<std::size_t>(
+      std::ranges::count_if(state->routes, [&ranges](const KernelRoute& route) {
+        return route.protocol == ranges.protocol && ranges.owns_table(route.table);
+      }));
+}
+
+void print(const FlushReport& report) {
+  fmt::print("removed {} routes, {} rules, {} next hops\n", report.routes, report.rules,
+             report.next_hops);
+  for (const std::string& foreign : report.left_alone)
+    fmt::print("left alone, not ours: {}\n", foreign);
+}
+
+ExitCode flush_and_print(RouteKernel& kernel, OwnershipStore& ownership,
+                         const RoutingRanges& ranges) {
+  const Result<FlushReport> report = flush(kernel, ownership, ranges);
+  if (!report)
+    return explain(report.error());
+  print(*report);
+  return kOk;
+}
+
+// Reads as the kernel does and prints what it is asked to change, instead of asking.
+class DryKernel final : public RouteKernel {
+ public:
+  explicit DryKernel(RouteKernel& kernel) : kernel_(kernel) {}
+  Result<void> probe() override { return kernel_.probe(); }
+  Result<void> subscribe() override { return {}; }
+  Result<KernelState> read() override { return kernel_.read(); }
+  Result<KernelState> read_ours() override { return kernel_.read_ours(); }
+  Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) override {
+    for (const Action& action : actions)
+      fmt::print("would {}\n", to_string(action));
+    printed_ = printed_ || !actions.empty();
+    return std::vector<ActionFailure>{};
+  }
+  Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) override {
+    return kernel_.look_up(lookups);
+  }
+  void resolve(std::uint32_t, const IpAddress&) override {}
+
+  bool printed() const { return printed_; }
+
+ private:
+  RouteKernel& kernel_;
+  bool printed_{};
+};
+
+// The record as it is, never written.
+class ReadOnlyRecord final : public OwnershipStore {
+ public:
+  explicit ReadOnlyRecord(OwnershipStore& record) : record_(record) {}
+  Result<Ownership> load() override { return record_.load(); }
+  Result<void> save(const Ownership&) override { return {}; }
+
+ private:
+  OwnershipStore& record_;
+};
+
+ProgramConfig program_config(const AgentConfig& config) {
+  return {.mode = Mode::program,
+          .uplinks = config.uplinks,
+          .host_ports = config.host_ports,
+          .ranges = config.routing};
+}
+
+}  // namespace
+
+ExitCode explain(const Error& error) {
+  fmt::print(stderr, "heddle-agent: {}\n", error.message);
+  switch (error.code) {
+    case Errc::permission:
+      return kNotPermitted;
+    case Errc::duplicate:
+      return kAgentRuns;
+    default:
+      return kFailed;
+  }
+}
+
+ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config) {
+  const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
+  if (agent_runs(lock)) {
+    return explain(
+        {Errc::duplicate,
+         "an agent is running and would put its pins back; use \"heddle-agent disable\""});
+  }
+  if (!lock)
+    return explain(lock.error());
+  return flush_and_print(kernel, ownership, config.routing);
+}
+
+ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
+                         const AgentConfig& config) {
+  DisableSwitch off_switch(config.state_dir.string());
+  if (const Result<void> turned = off_switch.disable("heddle-agent disable"); !turned)
+    return explain(turned.error());
+
+  const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
+  if (agent_runs(lock)) {
+    const auto patience = std::chrono::steady_clock::now() + kObedience;
+    do {
+      const Result<std::size_t> pins = count_pins(kernel, config.routing);
+      if (!pins)
+        return explain(pins.error());
+      if (*pins == 0) {
+        fmt::print("disabled: the agent has removed every pin\n");
+        return kOk;
+      }
+      std::this_thread::sleep_for(kLookAgain);
+    } while (std::chrono::steady_clock::now() < patience);
+    fmt::print("the running agent does not answer; its pins are removed without it\n");
+  } else if (!lock) {
+    return explain(lock.error());
+  }
+  const ExitCode flushed = flush_and_print(kernel, ownership, config.routing);
+  if (flushed == kOk)
+    fmt::print("disabled\n");
+  return flushed;
+}
+
+ExitCode enable_command(const AgentConfig& config) {
+  DisableSwitch off_switch(config.state_dir.string());
+  if (const Result<void> turned = off_switch.enable(); !turned)
+    return explain(turned.error());
+  fmt::print("enabled\n");
+  return kOk;
+}
+
+ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                       const std::string& boot_id, Time now, Time& next) {
+  const Result<GuardOutcome> outcome = guard(
+      kernel, ownership,
+      {.run_dir = config.run_dir.string(), .boot_id = boot_id, .ranges = config.routing}, now);
+  if (!outcome)
+    return explain(outcome.error());
+  next = outcome->next;
+  if (outcome->verdict == GuardVerdict::flushed) {
+    fmt::print("the lease is over and no agent has seen to it\n");
+    print(outcome->report);
+  }
+  return kOk;
+}
+
+ExitCode reconcile_command(RouteKernel& kernel, OwnershipStore& ownership,
+                           const AgentConfig& config, const Clock& clock) {
+  const DisableSwitch off_switch(config.state_dir.string());
+  const Result<NodePlan> plan = load_plan(config.state_dir);
+  if (!plan && plan.error().code != Errc::not_found)
+    return explain(plan.error());
+
+  DryKernel dry(kernel);
+  ReadOnlyRecord record(ownership);
+  Programmer programmer(dry, record, clock, program_config(config));
+  if (const Result<void> started = programmer.start(); !started)
+    return explain(started.error());
+  if (const EnforcerCapability able = programmer.capability(); !able.usable)
+    return explain({Errc::unsupported, fmt::format("{}: {}", able.name, able.reason)});
+
+  if (off_switch.disabled()) {
+    fmt::print("disabled by {}: no pin is wanted\n", off_switch.by());
+    programmer.want_nothing("disabled");
+  } else if (!plan) {
+    fmt::print("no plan was ever accepted here: no pin is wanted\n");
+    programmer.want_nothing("no plan");
+  } else {
+    fmt::print("plan {} wants {} pins\n", to_string(plan->version), plan->pins.size());
+    programmer.want(*plan);
+  }
+  programmer.step();
+  if (!programmer.state().conflict.empty())
+    return explain({Errc::foreign_state, programmer.state().conflict});
+  if (!dry.printed())
+    fmt::print("the tables agree\n");
+  return kOk;
+}
+
+ExitCode probe_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                       const Clock& clock, const SourceCapability& source) {
+  const auto print_line = [](const std::string& name, bool usable, const std::string& reason) {
+    fmt::print("{:<12} {}{}{}\n", name, usable ? "usable" : "unusable", reason.empty() ? "" : ": ",
+               reason);
+  };
+  print_line(source.name, source.usable, source.reason);
+  if (config.role != Role::leaf)
+    return source.usable ? kOk : kFailed;
+
+  ReadOnlyRecord record(ownership);
+  Programmer programmer(kernel, record, clock, program_config(config));
+  if (const Result<void> started = programmer.start(); !started)
+    return explain(started.error());
+  const EnforcerCapability able = programmer.capability();
+  print_line(able.name, able.usable, able.reason);
+  return source.usable && able.usable ? kOk : kFailed;
+}
+
+}  // namespace heddle

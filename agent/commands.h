@@ -1,0 +1,50 @@
+// What `heddle-agent` does besides running: one function for each command, over ports. Each prints
+// to stdout what it did and to stderr why it could not, and returns the process's exit code.
+// heddle-agent(8) documents them.
+#pragma once
+
+#include <string>
+
+#include "agent/config.h"
+#include "agent/program/ownership.h"
+#include "agent/program/route_kernel.h"
+#include "common/core/clock.h"
+#include "common/core/messages.h"
+#include "common/core/result.h"
+#include "common/core/units.h"
+
+namespace heddle {
+
+enum ExitCode : int {
+  kOk = 0,
+  kFailed = 1,
+  kUsage = 2,
+  kBadConfig = 3,
+  kNotPermitted = 4,
+  kAgentRuns = 5,
+};
+
+// Says on stderr what went wrong and picks the code for it.
+ExitCode explain(const Error& error);
+
+// Removes every pin of ours. Refused while an agent runs, which would put them back.
+ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config);
+
+// Turns the off switch and comes back when a read back shows no pin of ours, with or without a
+// running agent, which gets a few seconds to take them away by itself.
+ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config);
+ExitCode enable_command(const AgentConfig& config);
+
+// One look at the lease; `next` is when the next makes sense.
+ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                       const std::string& boot_id, Time now, Time& next);
+
+// What an agent would do now to make the tables agree with the last plan, without doing it.
+ExitCode reconcile_command(RouteKernel& kernel, OwnershipStore& ownership,
+                           const AgentConfig& config, const Clock& clock);
+
+// What works on this machine, and what is missing for the rest.
+ExitCode probe_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                       const Clock& clock, const SourceCapability& source);
+
+}  // namespace heddle

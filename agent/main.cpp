@@ -1,0 +1,364 @@
+// heddle-agent: the map. Every part is made here and is handed only what it may use.
+//
+//     NetlinkKernel --events--> +-------+ --reports, acknowledgements--> ZmqClientChannel -->
+//     coordinator TcBpfSource  --counters-> | Agent | <--plans, heartbeats, switch-- EventLoop
+//     --time-----> +-------+ --plan, lease, switch--> FileStore (state and run directory)
+//                                  |
+//                                  +--pins--> Programmer --routes, rules--> NetlinkKernel
+//                                                       --what is ours---> OwnershipFile
+//
+// One thread, the event loop's; ZeroMQ keeps a thread for its own I/O. When the daemon ends, its
+// pins stay: a restart goes on with them, and lease and guard take them away if there is none.
+
+#include <getopt.h>
+#include <malloc.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "agent/agent.h"
+#include "agent/commands.h"
+#include "agent/config.h"
+#include "agent/file_store.h"
+#include "agent/netlink/netlink_kernel.h"
+#include "agent/observe/tc_bpf_source.h"
+#include "agent/program/guard.h"
+#include "agent/program/lease.h"
+#include "agent/program/ownership.h"
+#include "common/runtime/event_loop.h"
+#include "common/runtime/log.h"
+#include "common/runtime/notify.h"
+#include "common/runtime/system_clock.h"
+#include "common/transport/keys.h"
+#include "common/transport/zmq_channel.h"
+
+namespace heddle {
+namespace {
+
+constexpr const char* kSoftware = "heddle-agent " HEDDLE_VERSION;
+constexpr const char* kDefaultConfig = "/etc/heddle/agent.yaml";
+
+constexpr const char* kHelp = R"(Usage: heddle-agent [COMMAND] [OPTION...]
+
+Observes the flows that leave this host or leaf, reports them to heddle's coordinator, and holds the paths
+that it plans.
+
+Commands:
+  run                   observe, report and program (the default)
+  probe                 say what works on this machine, and what is missing
+  disable               remove every pin and program none until enabled; survives restarts
+  enable                the way back
+  flush                 remove every pin of an agent that is not running
+  guard [--watch]       remove the pins of a dead agent whose lease is over; --watch: stay and do so
+  reconcile --dry-run   print what would be changed to make the tables agree with the last plan
+
+Options:
+  --config FILE         the configuration ()" /* the default is printed in between */;
+constexpr const char* kHelpEnd = R"()
+  --check-config        read the configuration, say what is wrong with it, and end
+  --version             print the version and end
+  --help                print this and end
+)";
+
+struct Arguments {
+  std::string command{"run"};
+  std::filesystem::path config{kDefaultConfig};
+  bool check_config{};
+  bool watch{};
+  bool dry_run{};
+};
+
+// An exit code instead of arguments when there is nothing more to do.
+struct Parsed {
+  Arguments arguments;
+  std::optional<int> exit;
+};
+
+Parsed parse(int argc, char** argv) {
+  enum Option : int { kConfig = 'c', kCheck = 256, kWatch, kDry, kVersion, kHelpWanted };
+  static constexpr option kOptions[] = {{"config", required_argument, nullptr, kConfig},
+                                        {"check-config", no_argument, nullptr, kCheck},
+                                        {"watch", no_argument, nullptr, kWatch},
+                                        {"dry-run", no_argument, nullptr, kDry},
+                                        {"version", no_argument, nullptr, kVersion},
+                                        {"help", no_argument, nullptr, kHelpWanted},
+                                        {nullptr, 0, nullptr, 0}};
+  Parsed parsed;
+  Arguments& arguments = parsed.arguments;
+  for (int option = 0; (option = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
+    switch (option) {
+      case kConfig:
+        arguments.config = optarg;
+        break;
+      case kCheck:
+        arguments.check_config = true;
+        break;
+      case kWatch:
+        arguments.watch = true;
+        break;
+      case kDry:
+        arguments.dry_run = true;
+        break;
+      case kVersion:
+        std::puts(kSoftware);
+        parsed.exit = kOk;
+        return parsed;
+      case kHelpWanted:
+        std::printf("%s%s%s", kHelp, kDefaultConfig, kHelpEnd);
+        parsed.exit = kOk;
+        return parsed;
+      default:
+        parsed.exit = kUsage;
+        return parsed;  // getopt has said why
+    }
+  }
+  if (optind < argc)
+    arguments.command = argv[optind++];
+  const std::string& command = arguments.command;
+  const bool known = command == "run" || command == "probe" || command == "disable" ||
+                     command == "enable" || command == "flush" || command == "guard" ||
+                     command == "reconcile";
+  const char* wrong = nullptr;
+  if (optind < argc)
+    wrong = "too many arguments";
+  else if (!known)
+    wrong = "no such command";
+  else if (arguments.watch && command != "guard")
+    wrong = "--watch belongs to guard";
+  else if (arguments.dry_run != (command == "reconcile"))
+    wrong = command == "reconcile"
+                ? "the agent reconciles by itself; only --dry-run is offered here"
+                : "--dry-run belongs to reconcile";
+  if (wrong) {
+    std::fprintf(stderr, "heddle-agent: %s: %s; see --help\n", command.c_str(), wrong);
+    parsed.exit = kUsage;
+  }
+  return parsed;
+}
+
+Result<void> make_directory(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    const Errc code = error == std::errc::permission_denied ? Errc::permission : Errc::io;
+    return fail(code, path.string() + ": " + error.message());
+  }
+  return {};
+}
+
+OwnershipFile ownership_of(const AgentConfig& config, const std::string& boot_id) {
+  return OwnershipFile((config.state_dir / "ownership").string(), boot_id);
+}
+
+Result<ClientOptions> client_options(const AgentConfig& config) {
+  ClientOptions options{.endpoint = config.endpoint,
+                        .keys = std::nullopt,
+                        .server_key = std::nullopt,
+                        .allow_plain = config.transport == Transport::plain};
+  if (config.transport == Transport::plain)
+    return options;
+  Result<KeyPair> keys = load_keys(config.key);
+  if (!keys)
+    return tl::unexpected(keys.error());
+  Result<std::string> server_key = load_public_key(config.coordinator_key);
+  if (!server_key)
+    return tl::unexpected(server_key.error());
+  options.keys = *std::move(keys);
+  options.server_key = *std::move(server_key);
+  return options;
+}
+
+std::uint64_t draw_instance() {
+  std::uint64_t instance = 0;
+  while (getrandom(&instance, sizeof(instance), 0) != sizeof(instance)) {
+  }
+  return instance;
+}
+
+int run(const AgentConfig& config, const std::string& boot_id) {
+  // ZeroMQ's threads would get heaps of their own, which cost more than they hold.
+  mallopt(M_ARENA_MAX, 1);
+  for (const std::filesystem::path& directory : {config.state_dir, config.run_dir}) {
+    if (const Result<void> made = make_directory(directory); !made)
+      return explain(made.error());
+  }
+  const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
+  if (!lock)
+    return explain(lock.error());
+
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::create();
+  if (!loop)
+    return explain(loop.error());
+  EventLoop& events = **loop;
+  // Before any thread is started: threads inherit what is blocked.
+  const Result<EventSource> terminate = events.on_signal(SIGTERM, [&] { events.stop(); });
+  const Result<EventSource> interrupt = events.on_signal(SIGINT, [&] { events.stop(); });
+  if (!terminate || !interrupt)
+    return explain((terminate ? interrupt : terminate).error());
+
+  const SystemClock clock;
+  FileStore store(config.state_dir, config.run_dir, boot_id);
+  OwnershipFile ownership = ownership_of(config, boot_id);
+  TcBpfSource flows(config.watched_ports());
+  Result<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::open({.ranges = config.routing});
+  if (!kernel)
+    return explain(kernel.error());
+  Result<ClientOptions> options = client_options(config);
+  if (!options)
+    return explain(options.error());
+  Result<std::unique_ptr<ZmqClientChannel>> channel =
+      ZmqClientChannel::connect(events, *std::move(options));
+  if (!channel)
+    return explain(channel.error());
+
+  Agent agent(config, {.software = kSoftware, .boot_id = boot_id, .instance = draw_instance()},
+              {.kernel = **kernel,
+               .ports = **kernel,
+               .ownership = ownership,
+               .flows = flows,
+               .store = store,
+               .channel = **channel,
+               .clock = clock});
+
+  // Every event ends in a step, which does what is due and says when to come again.
+  EventSource timer;
+  std::string status;
+  const std::function<void()> step = [&] {
+    agent.step();
+    timer = events.at(agent.next_deadline(), step);
+    if (std::string now = agent.describe(); now != status) {
+      status = std::move(now);
+      notify_status(status);
+    }
+  };
+  (*kernel)->on_event([&](const KernelEvent& event) { agent.kernel_changed(event); });
+  (*channel)->on_message([&](Payload payload) {
+    agent.received(payload);
+    step();
+  });
+  (*channel)->on_connection([&](bool connected, const std::string& reason) {
+    agent.connection_changed(connected, reason);
+    step();
+  });
+  if (const Result<void> started = agent.start(); !started)
+    return explain(started.error());
+  const Result<EventSource> notifications = events.on_readable((*kernel)->fd(), [&] {
+    (*kernel)->ready();
+    step();
+  });
+  if (!notifications)
+    return explain(notifications.error());
+  const Result<EventSource> switch_watch =
+      events.on_change(config.state_dir, [&](std::string_view) {
+        agent.switch_turned();
+        step();
+      });
+  if (!switch_watch)
+    return explain(switch_watch.error());
+  if (const Result<bool> watchdog = events.enable_watchdog(); !watchdog)
+    log_warning("no watchdog: {}", watchdog.error().message);
+
+  malloc_trim(0);  // what reading the configuration and loading the kernel program left behind
+  log_info("{} of {} \"{}\" {}", kSoftware, config.role == Role::leaf ? "leaf" : "host",
+           config.node, config.mode == Mode::program ? "programs" : "only observes");
+  step();
+  notify_ready(status);
+  const Result<void> ended = events.run();
+  notify_stopping();
+  log_info("ends; its pins stay until the lease is over");
+  return ended ? kOk : explain(ended.error());
+}
+
+int watch_guard(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                const std::string& boot_id) {
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::create();
+  if (!loop)
+    return explain(loop.error());
+  EventLoop& events = **loop;
+  const Result<EventSource> terminate = events.on_signal(SIGTERM, [&] { events.stop(); });
+  const Result<EventSource> interrupt = events.on_signal(SIGINT, [&] { events.stop(); });
+  if (!terminate || !interrupt)
+    return explain((terminate ? interrupt : terminate).error());
+  if (const Result<bool> watchdog = events.enable_watchdog(); !watchdog)
+    log_warning("no watchdog: {}", watchdog.error().message);
+
+  constexpr Duration kAfterFailure = std::chrono::seconds{1};
+  const SystemClock clock;
+  EventSource timer;
+  const std::function<void()> look = [&] {
+    const Time now = clock.now();
+    Time next = now + kAfterFailure;
+    // A failure has been explained; pins that should go are worth another try.
+    guard_command(kernel, ownership, config, boot_id, now, next);
+    std::fflush(stdout);
+    timer = events.at(std::max(next, now + std::chrono::milliseconds{100}), look);
+  };
+  look();
+  notify_ready("guards the lease");
+  const Result<void> ended = events.run();
+  notify_stopping();
+  return ended ? kOk : explain(ended.error());
+}
+
+int execute(const Arguments& arguments) {
+  const Result<AgentConfig> config = load_agent_config(arguments.config);
+  if (!config) {
+    std::fprintf(stderr, "%s\n", config.error().message.c_str());
+    return kBadConfig;
+  }
+  if (arguments.check_config) {
+    std::printf("%s is good\n", arguments.config.c_str());
+    return kOk;
+  }
+  set_log_level(config->log_level);
+  const Result<std::string> boot_id = current_boot_id();
+  if (!boot_id)
+    return explain(boot_id.error());
+
+  const std::string& command = arguments.command;
+  if (command == "run")
+    return run(*config, *boot_id);
+  if (command == "enable")
+    return enable_command(*config);
+
+  const Result<std::unique_ptr<NetlinkKernel>> kernel =
+      NetlinkKernel::open({.ranges = config->routing});
+  if (!kernel)
+    return explain(kernel.error());
+  OwnershipFile ownership = ownership_of(*config, *boot_id);
+  const SystemClock clock;
+  if (command == "probe") {
+    return probe_command(**kernel, ownership, *config, clock,
+                         TcBpfSource::check(config->watched_ports()));
+  }
+  if (command == "reconcile")
+    return reconcile_command(**kernel, ownership, *config, clock);
+  if (command == "guard" && arguments.watch)
+    return watch_guard(**kernel, ownership, *config, *boot_id);
+  if (command == "guard") {
+    Time next;
+    return guard_command(**kernel, ownership, *config, *boot_id, clock.now(), next);
+  }
+  for (const std::filesystem::path& directory : {config->state_dir, config->run_dir}) {
+    if (const Result<void> made = make_directory(directory); !made)
+      return explain(made.error());
+  }
+  return command == "flush" ? flush_command(**kernel, ownership, *config)
+                            : disable_command(**kernel, ownership, *config);
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  const heddle::Parsed parsed = heddle::parse(argc, argv);
+  return parsed.exit ? *parsed.exit : heddle::execute(parsed.arguments);
+}
