@@ -374,6 +374,7 @@ struct Request {
   id @0 :UInt64;
   # Chosen by the sender, repeated in the reply.
   command @1 :Text;
+  # As it is typed, "status" or "plan show": one or two words, at most 64 bytes.
   arguments @2 :List(Text);
 }
 

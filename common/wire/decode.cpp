@@ -414,8 +414,9 @@ Switch read(ws::Switch::Reader from) {
 }
 
 Request read(ws::Request::Reader from) {
-  Request request{
-      .id = from.getId(), .command = name(from.getCommand(), "the command"), .arguments = {}};
+  Request request{.id = from.getId(),
+                  .command = text(from.getCommand(), wire::kMaxNameBytes, "the command"),
+                  .arguments = {}};
   const auto arguments = from.getArguments();
   require(arguments.size() <= kMaxElements, "the list of arguments", "has too many elements");
   for (const auto argument : arguments) {
