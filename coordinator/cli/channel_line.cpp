@@ -41,10 +41,9 @@ Result<Reply> ChannelLine::ask(const std::string& command,
     return std::move(*reply_);
 
   const auto& [code, reason] = outcome.error();
-  if (code == Errc::permission)
-    return fail(code, fmt::format("the coordinator at {} {}", where_, reason));
+  // The channel's reasons name the endpoint themselves.
   if (code != Errc::timeout)
-    return fail(code, fmt::format("cannot reach the coordinator at {}: {}", where_, reason));
+    return fail(code, fmt::format("no coordinator: {}", reason));
   const double seconds = std::chrono::duration<double>(timeout).count();
   return fail(code,
               fmt::format("the coordinator at {} {} within {} s{}", where_,
@@ -66,7 +65,8 @@ void ChannelLine::receive(Payload payload) {
 Result<void> ChannelLine::wait(Time deadline, const std::function<bool()>& done) {
   while (!done()) {
     if (lost_)
-      return fail(lost_->starts_with("refused") ? Errc::permission : Errc::io, *lost_);
+      return fail(lost_->find("not authorised") != std::string::npos ? Errc::permission : Errc::io,
+                  *lost_);
     const Time now = clock_.now();
     if (now >= deadline)
       return fail(Errc::timeout, "");

@@ -8,6 +8,7 @@
 
 #include "coordinator/cli/offline.h"
 #include "coordinator/cli/render.h"
+#include "coordinator/cli/table.h"
 
 namespace heddle {
 namespace {
@@ -52,8 +53,8 @@ Outcome ask_once(const Ask& ask, CoordinatorLine& line, Duration timeout, bool j
   if (!reply)
     return {Exit::unreachable, reply.error().message + std::string(advice(reply.error().code))};
   if (const Exit exit = exit_of(*reply); exit != Exit::ok)
-    return {exit,
-            reply->error.empty() ? "the coordinator refused without saying why" : reply->error};
+    return {exit, reply->error.empty() ? "the coordinator refused without saying why"
+                                       : harmless(reply->error)};
   if (json)
     return {Exit::ok, reply->json + "\n"};
   auto shown = render(ask.command, reply->json, colour);

@@ -46,8 +46,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Recorded{"plan diff", "plan-diff"}, Recorded{"plan diff", "plan-diff-same"},
                     Recorded{"plan explain", "plan-explain"}, Recorded{"disable", "disable"},
                     Recorded{"enable", "enable"}),
-    [](const testing::TestParamInfo<Recorded>& info) {
-      std::string name = info.param.name;
+    [](const testing::TestParamInfo<Recorded>& recorded_reply) {
+      std::string name = recorded_reply.param.name;
       for (char& c : name)
         if (c == '-')
           c = '_';

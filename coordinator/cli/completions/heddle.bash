@@ -1,0 +1,55 @@
+# Completion of heddle for bash; installed as /usr/share/bash-completion/completions/heddle.
+# Static on purpose: pressing a key must not wait for a coordinator.
+
+_heddle() {
+  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+  local global='--coordinator --key --server-key --config --plain --timeout --json --help'
+  local command='' group='' i
+
+  # The command, and the word after it where the command is a group: what is no option and no option's value.
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in
+      --coordinator | --key | --server-key | --config | --timeout | --node | --rack | --job | --dir | --jobs) ((i++)) ;;
+      -*) ;;
+      *)
+        if [[ -z $command ]]; then
+          command=${COMP_WORDS[i]}
+          [[ $command == @(plan|job|fabric) ]] && group=$command
+        elif [[ -n $group && $command == "$group" ]]; then
+          command="$group ${COMP_WORDS[i]}"
+        fi
+        ;;
+    esac
+  done
+
+  case $previous in
+    --key | --server-key | --config | --jobs)
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
+    --dir)
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
+      return
+      ;;
+    --coordinator | --timeout | --node | --rack | --job) return ;;
+  esac
+
+  local words
+  case $command in
+    '') words="status agents flows links jobs plan disable enable job keygen fabric --version $global" ;;
+    plan) words="show diff explain $global" ;;
+    job) words="declare list remove $global" ;;
+    fabric) words="check $global" ;;
+    status | agents | flows | links) words="--watch $global" ;;
+    disable | enable) words="--all --node --rack --job $global" ;;
+    keygen) words="--dir $global" ;;
+    'fabric check')
+      words="--jobs $global"
+      [[ $word == -* ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$word"); return; }
+      ;;
+    *) words=$global ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -o filenames -F _heddle heddle

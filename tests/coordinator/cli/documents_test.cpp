@@ -1,0 +1,128 @@
+// The manual page and the completions keep up with the command line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "coordinator/cli/command_line.h"
+
+namespace heddle {
+namespace {
+
+const std::string kFolder = std::string(HEDDLE_SOURCE_DIR) + "/coordinator/cli/";
+
+std::string file(const std::string& name) {
+  std::ifstream in(kFolder + name);
+  EXPECT_TRUE(in) << name;
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// What a shell command prints, errors included; its exit status follows on a line of its own.
+std::string printed(const std::string& command) {
+  std::FILE* pipe = popen(("(" + command + ") 2>&1; echo \"status $?\"").c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  std::string out;
+  std::array<char, 4096> block{};
+  while (const std::size_t count = std::fread(block.data(), 1, block.size(), pipe))
+    out.append(block.data(), count);
+  pclose(pipe);
+  return out;
+}
+
+std::string last_word(const std::string& command) {
+  return command.substr(command.rfind(' ') + 1);
+}
+
+// What bash offers after `typed`, for its last, perhaps empty, word.
+std::vector<std::string> completions(const std::vector<std::string>& typed) {
+  std::string words;
+  for (const std::string& word : typed)
+    words += " '" + word + "'";
+  const std::string out = printed(
+      "bash -c 'source \"" + kFolder + "completions/heddle.bash\"; shift; COMP_WORDS=(\"$@\"); " +
+      "COMP_CWORD=$(($# - 1)); _heddle; printf \"%s\\n\" \"${COMPREPLY[@]}\"' bash -" + words);
+  std::vector<std::string> lines;
+  std::istringstream in(out);
+  for (std::string line; std::getline(in, line);)
+    lines.push_back(line);
+  EXPECT_EQ(lines.back(), "status 0") << out;
+  lines.pop_back();
+  return lines;
+}
+
+TEST(Manual, HasEveryCommandAndOption) {
+  std::string manual = file("heddle.1");
+  manual.erase(std::remove(manual.begin(), manual.end(), '\\'), manual.end());
+  for (const CommandWords& words : all_command_words()) {
+    const bool group =
+        words.command == "plan" || words.command == "job" || words.command == "fabric";
+    if (!words.command.empty() && !group) {
+      EXPECT_THAT(manual, testing::HasSubstr("heddle " + words.command));
+    }
+    for (const std::string& option : words.options)
+      EXPECT_THAT(manual, testing::HasSubstr(option)) << words.command;
+  }
+}
+
+TEST(Manual, IsSetWithoutAWarning) {
+  EXPECT_EQ(printed("LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z '" + kFolder +
+                    "heddle.1' >/dev/null"),
+            "status 0\n");
+}
+
+TEST(BashCompletion, OffersEveryCommandAndOption) {
+  for (const CommandWords& words : all_command_words()) {
+    std::vector<std::string> typed{"heddle"};
+    std::istringstream in(words.command);
+    for (std::string word; in >> word;)
+      typed.push_back(word);
+    if (!words.command.empty()) {
+      std::vector<std::string> before = typed;
+      before.back() = before.back().substr(0, before.back().size() - 1);
+      EXPECT_THAT(completions(before), testing::Contains(last_word(words.command)));
+    }
+    for (const std::string& option : words.options) {
+      std::vector<std::string> with = typed;
+      with.push_back(option.substr(0, option.size() - 1));
+      EXPECT_THAT(completions(with), testing::Contains(option)) << words.command;
+    }
+  }
+}
+
+TEST(BashCompletion, PassesOverOptionsAndTheirValues) {
+  EXPECT_THAT(completions({"heddle", "--timeout", "5", "--json", "plan", "sh"}),
+              testing::ElementsAre("show"));
+  EXPECT_THAT(completions({"heddle", "plan", "--json", "show", "--js"}),
+              testing::ElementsAre("--json"));
+}
+
+TEST(BashCompletion, OffersFilesWhereAFileIsMeant) {
+  const std::string prefix = kFolder + "heddle.";
+  EXPECT_THAT(completions({"heddle", "fabric", "check", prefix}),
+              testing::ElementsAre(prefix + "1"));
+  EXPECT_THAT(completions({"heddle", "--key", prefix}), testing::ElementsAre(prefix + "1"));
+}
+
+TEST(ZshCompletion, HasEveryCommandAndOption) {
+  const std::string zsh = file("completions/_heddle");
+  for (const CommandWords& words : all_command_words()) {
+    if (!words.command.empty()) {
+      EXPECT_THAT(zsh, testing::ContainsRegex("['\"( ]" + last_word(words.command) + "\\\\?:"))
+          << words.command;
+    }
+    for (const std::string& option : words.options)
+      EXPECT_THAT(zsh, testing::HasSubstr(option + "[")) << words.command;
+  }
+}
+
+}  // namespace
+}  // namespace heddle
