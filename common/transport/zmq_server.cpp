@@ -240,7 +240,7 @@ void ZmqServerChannel::Impl::authenticate() {
                                               request[1].text(),
                                               known ? "200" : "400",
                                               known ? "" : "key not authorised",
-                                              known ? key : "",
+                                              known ? std::string_view(key) : "",
                                               ""};
   for (std::size_t i = 0; i < reply.size(); ++i) {
     zmq_send(zap_.get(), reply[i].data(), reply[i].size(),
