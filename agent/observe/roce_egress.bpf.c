@@ -1,7 +1,8 @@
 // Counts RoCEv2 packets per subflow where they leave this node, at a clsact egress hook. It never
 // drops, changes or classifies a packet: its verdict is always "ask the next filter".
 //
-// It sees what the kernel forwards or sends. RDMA done by hardware never passes here.
+// It sees what the kernel forwards or sends over an Ethernet device. RDMA done by hardware never
+// passes here.
 
 #include "agent/observe/roce_egress.h"
 
@@ -43,8 +44,10 @@ struct udp_bth {
   __be32 sequence;
 };
 
+// `offset` counts from the IP header. This call also reads what lies in fragments, where
+// segmentation offload and many drivers put everything behind the UDP header.
 static __always_inline int load(const struct __sk_buff* skb, __u32 offset, void* to, __u32 length) {
-  return bpf_skb_load_bytes_relative(skb, offset, to, length, BPF_HDR_START_NET);
+  return bpf_skb_load_bytes(skb, ETH_HLEN + offset, to, length);
 }
 
 // Operations whose first packet announces, in a RETH, how many bytes the whole message will carry
@@ -65,7 +68,7 @@ int heddle_egress(struct __sk_buff* skb) {
   __u32 transport;
 
   if (skb->protocol == bpf_htons(ETH_P_IP)) {
-    if (load(skb, 0, ip, IPV4_HEADER) < 0 || ip[9] != IPPROTO_UDP)
+    if (load(skb, 0, ip, IPV4_HEADER) < 0 || ip[0] >> 4 != 4 || ip[9] != IPPROTO_UDP)
       return TC_ACT_UNSPEC;
     if ((ip[6] & 0x1f) != 0 || ip[7] != 0)  // a later fragment carries no headers
       return TC_ACT_UNSPEC;
@@ -75,7 +78,7 @@ int heddle_egress(struct __sk_buff* skb) {
     __builtin_memcpy(key.destination, ip + 16, 4);
   } else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
     // RoCEv2 has no use for extension headers.
-    if (load(skb, 0, ip, IPV6_HEADER) < 0 || ip[6] != IPPROTO_UDP)
+    if (load(skb, 0, ip, IPV6_HEADER) < 0 || ip[0] >> 4 != 6 || ip[6] != IPPROTO_UDP)
       return TC_ACT_UNSPEC;
     transport = IPV6_HEADER;
     key.ip_version = 6;
