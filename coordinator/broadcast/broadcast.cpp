@@ -66,7 +66,7 @@ void Broadcast::send(AgentState& agent, const Message& message) {
     return;
   // A full queue loses the message, as a network would; the protocol recovers from that.
   if (const auto sent = port_.send(agent.route, message);
-      !sent && sent.error().code == Errc::not_found)
+      !sent && (sent.error().code == Errc::not_found || sent.error().code == Errc::permission))
     disconnect(agent, sent.error().message);
 }
 
@@ -144,6 +144,7 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
     notices_({Notice::Level::info,
               fmt::format("agent {} connected: {}, {}", sender.node,
                           hello.mode == Mode::program ? "programs" : "observes", hello.software)});
+  const std::uint64_t epoch = reign_.version().epoch;
   show(sender.node, std::max(hello.installed, hello.highest_seen));
 
   refused_.erase(sender.route);
@@ -183,7 +184,8 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
   send(agent, Welcome{.version = reign_.version(),
                       .report_interval = config_.report_interval,
                       .lease = config_.lease});
-  if (published_) {
+  // In a new epoch the plan is about to be published again.
+  if (published_ && epoch == reign_.version().epoch) {
     const NodePlan part = part_of(sender.node);
     const bool holds = agent.installed == part.version && agent.digest == digest(part.pins);
     if (holds) {

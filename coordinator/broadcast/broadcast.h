@@ -90,6 +90,8 @@ class Broadcast {
   // The names of the fabric's nodes: nobody else is welcome as an agent.
   void set_nodes(std::set<std::string> nodes) { nodes_ = std::move(nodes); }
 
+  bool is_node(const std::string& name) const { return nodes_.contains(name); }
+
   // Agents' messages. Each answers whether the sender is the agent that it says it is.
   // A hello, like any version that an agent shows, may raise the epoch: the caller compares
   // Reign::version() before and after, and publishes its plan again under a version of the new

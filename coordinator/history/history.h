@@ -31,9 +31,9 @@ struct PlanRecord {
   std::string reason;
   double worst{};
   double mean{};
-  std::map<std::string, double> by_job;  // promised efficiency
-  std::vector<MoveRecord> moves;
-  RoutePlan plan;
+  std::map<std::string, double> by_job{};  // promised efficiency
+  std::vector<MoveRecord> moves{};
+  RoutePlan plan{};
 };
 
 struct EventRecord {

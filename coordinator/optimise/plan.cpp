@@ -138,7 +138,7 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
   for (const Unit& unit : planning.units) {
     const std::uint32_t first = unit.subflows.front();
     const Path& path = routing[first];
-    if (!unit.pinnable || !path.crosses_core())
+    if (!unit.pinnable || !path.crosses_core() || !usable(planning.problem, path))
       continue;
     const Path& from = planning.problem.current[first];
     Pin pin{.unit = unit.steering,

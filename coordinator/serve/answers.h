@@ -27,7 +27,7 @@ struct NetworkView {
   const FlowTable& flows;
   const LinkTable& links;
   const Broadcast& broadcast;
-  std::span<const JobDeclaration> declared;
+  std::vector<JobDeclaration> declared;
   const std::set<std::string>& disabled_jobs;
   // Of the last planning, in which `routing` is where its subflows are supposed to run.
   const Prediction& prediction;

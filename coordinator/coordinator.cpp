@@ -1,0 +1,178 @@
+// Events: what comes in, and when something is due.
+#include "coordinator/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace heddle {
+
+namespace {
+
+std::set<std::string> node_names(const Topology& topology) {
+  std::set<std::string> names;
+  for (const auto& leaf : topology.leaves())
+    names.insert(leaf.name);
+  for (const auto& spine : topology.spines())
+    names.insert(spine.name);
+  for (const auto& host : topology.hosts())
+    names.insert(host.name);
+  return names;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorSettings settings, CoordinatorParts parts,
+                         std::vector<JobDeclaration> jobs, OperatorState operators)
+    : settings_(std::move(settings)),
+      parts_(std::move(parts)),
+      topology_(parts_.topology),
+      file_jobs_(std::move(jobs)),
+      operators_(std::move(operators)),
+      flows_(topology_, settings_.flows),
+      links_(topology_),
+      broadcast_(settings_.broadcast, parts_.reign, parts_.port,
+                 [this](const Notice& said) { notice(said.level, said.text); }),
+      started_(parts_.clock.now()),
+      begun_(parts_.reign.version()),
+      next_period_(started_ + settings_.period) {
+  broadcast_.set_nodes(node_names(topology_));
+  broadcast_.set_disabled(operators_.disabled_nodes);
+}
+
+void Coordinator::notice(Notice::Level level, std::string text) {
+  parts_.log({level, text});
+  parts_.history.keep(EventRecord{parts_.clock.wall(), std::move(text)});
+}
+
+// Before the first plan, flows must have had the time to show themselves.
+bool Coordinator::warm() const {
+  return broadcast_.published() ||
+         parts_.clock.now() - started_ >= 2 * settings_.broadcast.report_interval;
+}
+
+void Coordinator::received(const Sender& sender, const Envelope& envelope) {
+  const Time now = parts_.clock.now();
+  if (const auto* request = std::get_if<Request>(&envelope.message)) {
+    on_request(sender, *request);
+    return;
+  }
+  if (const auto* hello = std::get_if<Hello>(&envelope.message)) {
+    on_hello(sender, *hello);
+    return;
+  }
+  if (!broadcast_.admit(sender, now))
+    return;
+  if (const auto* report = std::get_if<Report>(&envelope.message))
+    on_report(sender.node, *report);
+  else if (const auto* change = std::get_if<LinkChange>(&envelope.message))
+    on_link_change(sender.node, *change);
+  else if (const auto* ack = std::get_if<Acknowledgement>(&envelope.message))
+    broadcast_.acknowledged(sender.node, *ack, now);
+  else if (const auto* wanted = std::get_if<SnapshotRequest>(&envelope.message))
+    broadcast_.snapshot_requested(sender.node, *wanted, now);
+  // Anything else is a coordinator's to say; an agent that says it is not answered.
+  follow_epoch();
+  if (operators_.disabled_nodes != broadcast_.disabled()) {
+    operators_.disabled_nodes = broadcast_.disabled();
+    if (const auto stored = store_operators(); !stored)
+      notice(Notice::Level::warning, stored.error().message);
+  }
+  check_waiting();
+}
+
+void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
+  if (!broadcast_.hello(sender, hello, parts_.clock.now()))
+    return;
+  follow_epoch();
+  links_changed(links_.set_ports(sender.node, hello.ports));
+}
+
+void Coordinator::on_report(const std::string& node, const Report& report) {
+  const Time now = parts_.clock.now();
+  broadcast_.reported(node, report, now);
+  flows_.add(node, report, now);
+  links_.count(node, report);
+  links_changed(links_.set_ports(node, report.ports));
+  parts_.history.keep(parts_.clock.wall(), node, report);
+}
+
+void Coordinator::on_link_change(const std::string& node, const LinkChange& change) {
+  std::vector<std::string> changes = links_.set_ports(node, change.ports);
+  for (std::string& withdrawn : links_.set_withdrawn(node, change.withdrawn))
+    changes.push_back(std::move(withdrawn));
+  links_changed(changes);
+  parts_.history.keep(parts_.clock.wall(), node, change);
+}
+
+void Coordinator::links_changed(const std::vector<std::string>& changes) {
+  if (changes.empty())
+    return;
+  for (const std::string& change : changes)
+    notice(Notice::Level::info, change);
+  if (!link_plan_at_) {
+    link_plan_at_ = parts_.clock.now() + settings_.debounce;
+    link_event_ = changes.front();
+  }
+}
+
+void Coordinator::watch_history() {
+  const HistoryStatus status = parts_.history.status();
+  if (history_ok_ == status.ok)
+    return;
+  if (history_ok_.has_value() || !status.ok) {
+    // Not into the history, which may be what is broken.
+    if (status.ok)
+      parts_.log({Notice::Level::info, "the history is kept again"});
+    else
+      parts_.log({Notice::Level::warning,
+                  fmt::format("the history is degraded, routing is not: {}", status.reason)});
+  }
+  history_ok_ = status.ok;
+}
+
+void Coordinator::step() {
+  const Time now = parts_.clock.now();
+  if (link_plan_at_ && now >= *link_plan_at_) {
+    link_plan_at_.reset();
+    // Before the first plan nobody steers anything, and flows are not known yet.
+    if (warm())
+      plan({.links_changed = true, .demand_changed = false, .event = link_event_});
+  }
+  if (now >= next_period_) {
+    next_period_ = now + settings_.period;
+    flows_.age(now);
+    if (warm())
+      plan({});
+    watch_history();
+  }
+  if (now >= broadcast_.next_tick())
+    broadcast_.tick(now);
+  check_waiting();
+}
+
+Time Coordinator::next_deadline() const {
+  Time next = std::min(next_period_, broadcast_.next_tick());
+  if (link_plan_at_)
+    next = std::min(next, *link_plan_at_);
+  for (const Waiting& one : waiting_)
+    next = std::min(next, one.deadline);
+  for (const auto& [number, one] : reading_)
+    next = std::min(next, one.deadline);
+  return next;
+}
+
+std::string Coordinator::describe() const {
+  std::size_t connected = 0;
+  for (const auto& [name, agent] : broadcast_.agents())
+    connected += agent.connected ? 1 : 0;
+  std::string text = fmt::format("{} agents, {} jobs, epoch {}", connected, prediction_.jobs.size(),
+                                 parts_.reign.version().epoch);
+  if (record_)
+    text += fmt::format(", plan {}", to_string(record_->plan.version));
+  if (efficiency_ && !efficiency_->by_job.empty())
+    text += fmt::format(", worst job at {:.0f} %", efficiency_->worst * 100);
+  return text;
+}
+
+}  // namespace heddle

@@ -1,0 +1,163 @@
+// The coordinator as pure logic: messages and time come in, messages leave by a port. Every stage
+// is a part of its own; this class hands values from one to the next.
+//
+//   reports --> FlowTable, LinkTable --> predict --> make_problem --> make_candidates --> decide
+//   --> make_plan
+//                    | | v v
+//                 History <------------------------- plans, events -------------------------------
+//                 Broadcast --> agents
+//
+// Thread: the event loop's. Lifetime: the process's. It is driven by received(), answered() and
+// step(); step() is to be called when next_deadline() has passed.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/core/clock.h"
+#include "common/core/job.h"
+#include "common/core/optimiser.h"
+#include "coordinator/broadcast/broadcast.h"
+#include "coordinator/decide/decide.h"
+#include "coordinator/history/history.h"
+#include "coordinator/optimise/planning.h"
+#include "coordinator/predict/flow_table.h"
+#include "coordinator/predict/link_table.h"
+#include "coordinator/predict/prediction.h"
+#include "coordinator/serve/answers.h"
+#include "coordinator/state_store.h"
+
+namespace heddle {
+
+struct CoordinatorSettings {
+  FlowTableConfig flows;
+  DecideConfig decide;
+  BroadcastConfig broadcast;
+  Duration period{std::chrono::seconds(1)};         // between plannings without a cause
+  Duration debounce{std::chrono::milliseconds(5)};  // links seldom change alone
+  Duration answer_within{std::chrono::seconds(2)};  // for what waits for agents or the history
+  std::uint64_t seed{1};
+  std::string software;
+};
+
+// What the coordinator may use. All outlive it.
+struct CoordinatorParts {
+  const Topology& topology;
+  const Optimiser& optimiser;
+  Reign& reign;
+  MessagePort& port;
+  History& history;
+  StateStore& store;
+  const Clock& clock;
+  NoticeHandler log;
+};
+
+class Coordinator {
+ public:
+  // `jobs`: those of the job file; operators add others by command.
+  Coordinator(CoordinatorSettings settings, CoordinatorParts parts,
+              std::vector<JobDeclaration> jobs, OperatorState operators);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  // The plan of an earlier run goes on under the new epoch, so that a restart moves nothing.
+  // Without one, agents are sent nothing before their flows have been seen for two report
+  // intervals.
+  void restore(PlanRecord last);
+
+  void received(const Sender& sender, const Envelope& envelope);
+  void step();
+  Time next_deadline() const;
+
+  const PlanRecord* record() const { return record_ ? &*record_ : nullptr; }
+  const Broadcast& broadcast() const { return broadcast_; }
+  const FlowTable& flows() const { return flows_; }
+  std::string describe() const;  // one line for `systemctl status`
+
+ private:
+  // coordinator.cpp: events
+  void on_hello(const Sender& sender, const Hello& hello);
+  void on_report(const std::string& node, const Report& report);
+  void on_link_change(const std::string& node, const LinkChange& change);
+  void links_changed(const std::vector<std::string>& changes);
+  void notice(Notice::Level level, std::string text);
+  void watch_history();
+  bool warm() const;
+
+  // planning.cpp
+  void plan(const Situation& cause);
+  std::vector<std::optional<Granularity>> steering() const;
+  PlanningInput planning_input() const;
+  void take(PlanAndMoves next, std::string reason);
+  void follow_epoch();
+  std::uint64_t situation_signature() const;
+
+  // requests.cpp
+  void on_request(const Sender& sender, const Request& request);
+  Reply answer(const Request& request, const Sender& sender, bool& later);
+  Reply switch_scope(const Request& request, const Sender& sender, bool enable, bool& later);
+  Reply plan_request(const Request& request, const Sender& sender, bool& later);
+  Reply job_request(const Request& request);
+  void with_plan(PlanVersion version, History::Answer<PlanRecord> then);
+  void check_waiting();
+  void reply(const std::string& route, Reply reply);
+  std::vector<JobDeclaration> declared() const;
+  NetworkView view() const;
+  Result<void> store_operators();
+
+  CoordinatorSettings settings_;
+  CoordinatorParts parts_;
+  const Topology& topology_;
+  std::vector<JobDeclaration> file_jobs_;
+  OperatorState operators_;
+
+  FlowTable flows_;
+  LinkTable links_;
+  Broadcast broadcast_;
+  Time started_;
+  PlanVersion begun_;  // whose epoch broadcast_ was last told of
+
+  // The last planning.
+  Prediction prediction_;
+  PlanningInput input_;
+  PlanningProblem planning_;
+  Routing routing_;
+  std::optional<Efficiency> efficiency_;
+  std::uint64_t signature_{};
+  std::set<std::string> notes_;  // so that each is logged once
+  std::map<std::pair<std::string, SteeringUnit>, WallTime> since_;
+  std::optional<PlanRecord> record_;
+  std::deque<PlanRecord> recent_;
+
+  Time next_period_;
+  std::optional<Time> link_plan_at_;
+  std::string link_event_;
+  std::optional<bool> history_ok_;
+
+  // Answers that wait for agents or for the history.
+  struct Waiting {
+    std::string route;
+    std::uint64_t id{};
+    Time deadline;
+    std::set<std::string> nodes{};
+    std::optional<bool>
+        enable{};  // nodes are to be switched so; nothing: they are to hold the plan
+    bool job_disabled{};
+  };
+  std::vector<Waiting> waiting_;
+  struct Reading {
+    std::string route;
+    std::uint64_t id{};
+    Time deadline;
+  };
+  std::map<std::uint64_t, Reading> reading_;
+  std::uint64_t readings_{};
+  std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};  // late answers find nobody
+};
+
+}  // namespace heddle

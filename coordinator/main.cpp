@@ -1,0 +1,279 @@
+// heddle-coordinator: the map. It makes every part and hands each only what it may use.
+//
+//   fabric.yaml, jobs.yaml --> Topology, jobs ------------+
+//   state_dir/epoch, operator <--> FileStateStore --------+
+//   state_dir/history <--> RocksDbHistory (its thread) ---+--> Coordinator --> ChannelPort -->
+//   encode --+ SystemClock, Optimiser -------------------------------+       ^ |
+//                                                                 | v
+//                            timer of the event loop --> step()   +--- decode <--- ZmqServerChannel
+//                            <---+
+//                                                                                      (agents,
+//                                                                                      command
+//                                                                                      lines)
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <mutex>
+
+#include "common/core/optimiser.h"
+#include "common/runtime/event_loop.h"
+#include "common/runtime/log.h"
+#include "common/runtime/notify.h"
+#include "common/runtime/system_clock.h"
+#include "common/transport/zmq_channel.h"
+#include "common/wire/codec.h"
+#include "coordinator/channel_port.h"
+#include "coordinator/config.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/history/rocksdb_history.h"
+#include "coordinator/import/fabric_file.h"
+#include "coordinator/loop_executor.h"
+
+namespace heddle {
+namespace {
+
+// Exit codes, as in the manual page.
+enum Exit : int { done = 0, failed = 1, usage = 2, bad_config = 3, cannot_listen = 4 };
+
+constexpr const char* kHelp =
+    R"(Usage: heddle-coordinator [--config FILE] [--check-config] [--version] [--help]
+
+Plans the paths of training traffic and tells the agents. It runs until it is told to stop.
+
+  --config FILE   the configuration (default: /etc/heddle/coordinator.yaml)
+  --check-config  read the configuration, the fabric and the job file, say what is wrong, and end
+  --version       print the version and end
+  --help          print this and end
+
+Exit codes: 0 ended as told, 1 failed, 2 wrong usage, 3 wrong configuration, 4 cannot listen.
+)";
+
+struct Arguments {
+  std::filesystem::path config{"/etc/heddle/coordinator.yaml"};
+  bool check{};
+  std::optional<int> exit;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--help") {
+      std::cout << kHelp;
+      arguments.exit = Exit::done;
+    } else if (word == "--version") {
+      std::cout << "heddle-coordinator " HEDDLE_VERSION "\n";
+      arguments.exit = Exit::done;
+    } else if (word == "--check-config") {
+      arguments.check = true;
+    } else if (word == "--config" && i + 1 < argc) {
+      arguments.config = argv[++i];
+    } else {
+      std::cerr << fmt::format("heddle-coordinator: '{}' is not understood\n\n{}", word, kHelp);
+      arguments.exit = Exit::usage;
+    }
+    if (arguments.exit)
+      break;
+  }
+  return arguments;
+}
+
+struct Inputs {
+  CoordinatorConfig config;
+  Topology topology;
+  std::vector<JobDeclaration> jobs;
+};
+
+// Everything that an operator wrote, with everything that is wrong about it.
+Result<Inputs> load(const std::filesystem::path& file) {
+  Result<CoordinatorConfig> config = load_coordinator_config(file);
+  if (!config)
+    return tl::unexpected(config.error());
+  tl::expected<Topology, Mistakes> topology = load_fabric(config->fabric.string());
+  if (!topology)
+    return fail(Errc::parse, describe(config->fabric.string(), topology.error()));
+  std::vector<JobDeclaration> jobs;
+  if (!config->jobs.empty()) {
+    auto loaded = load_jobs(config->jobs.string(), *topology);
+    if (!loaded)
+      return fail(Errc::parse, describe(config->jobs.string(), loaded.error()));
+    jobs = std::move(*loaded);
+  }
+  return Inputs{std::move(*config), std::move(*topology), std::move(jobs)};
+}
+
+CoordinatorSettings settings_of(const CoordinatorConfig& config) {
+  CoordinatorSettings settings;
+  settings.flows = {.elephant_rate = config.elephant_rate,
+                    .elephant_message = config.elephant_message,
+                    .memory = config.flow_memory};
+  settings.decide.hysteresis = config.hysteresis;
+  settings.broadcast.report_interval = config.report_interval;
+  settings.broadcast.lease = config.lease;
+  settings.period = config.period;
+  settings.software = HEDDLE_VERSION;
+  return settings;
+}
+
+void write(const Notice& notice) {
+  const LogLevel level = notice.level == Notice::Level::error     ? LogLevel::error
+                         : notice.level == Notice::Level::warning ? LogLevel::warning
+                                                                  : LogLevel::info;
+  write_log(level, notice.text);
+}
+
+// Two coordinators on one state folder would share an epoch.
+Result<int> lock_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "lock";
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+  if (fd < 0)
+    return fail(Errc::io, fmt::format("{}: {}", file.string(), std::strerror(errno)));
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    ::close(fd);
+    return fail(
+        Errc::duplicate,
+        fmt::format("{} is held: another coordinator runs on this state folder", file.string()));
+  }
+  return fd;
+}
+
+int run(const Inputs& inputs) {
+  const CoordinatorConfig& config = inputs.config;
+  const auto stop_with = [](Exit code, const Error& error) {
+    log_error("{}", error.message);
+    return static_cast<int>(code);
+  };
+
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::create();
+  if (!loop)
+    return stop_with(Exit::failed, loop.error());
+  EventLoop& events = **loop;
+  // Before any thread is started, so that all block them.
+  std::vector<EventSource> signals;
+  for (const int number : {SIGTERM, SIGINT}) {
+    Result<EventSource> source = events.on_signal(number, [&events] { events.stop(); });
+    if (!source)
+      return stop_with(Exit::failed, source.error());
+    signals.push_back(std::move(*source));
+  }
+
+  Result<FileStateStore> store = FileStateStore::open(config.state_dir);
+  if (!store)
+    return stop_with(Exit::failed, store.error());
+  const Result<int> lock = lock_folder(config.state_dir);
+  if (!lock)
+    return stop_with(Exit::failed, lock.error());
+  Result<OperatorState> operators = store->load_operator_state();
+  if (!operators)
+    return stop_with(Exit::failed, operators.error());
+
+  // The socket comes before the epoch: a start that cannot listen must not use one up.
+  ServerOptions options{.endpoint = config.listen,
+                        .keys = std::nullopt,
+                        .authorised_keys = config.authorised_keys,
+                        .allow_plain = config.plain};
+  if (!config.plain) {
+    Result<KeyPair> keys = load_keys(config.key);
+    if (!keys)
+      return stop_with(Exit::failed, keys.error());
+    options.keys = std::move(*keys);
+  }
+  Result<std::unique_ptr<ZmqServerChannel>> channel = ZmqServerChannel::listen(events, options);
+  if (!channel)
+    return stop_with(Exit::cannot_listen, channel.error());
+
+  Result<Reign> reign = Reign::begin(*store);
+  if (!reign)
+    return stop_with(Exit::failed, reign.error());
+  Result<std::unique_ptr<LoopExecutor>> executor = LoopExecutor::create(events);
+  if (!executor)
+    return stop_with(Exit::failed, executor.error());
+  RocksDbHistory history({.folder = config.state_dir / "history", .retention = config.history},
+                         [&](std::function<void()> work) { (*executor)->post(std::move(work)); });
+  const std::unique_ptr<Optimiser> optimiser = make_optimiser(config.optimiser);
+  const SystemClock clock;
+  ChannelPort port(**channel);
+  Coordinator coordinator(settings_of(config),
+                          {.topology = inputs.topology,
+                           .optimiser = *optimiser,
+                           .reign = *reign,
+                           .port = port,
+                           .history = history,
+                           .store = *store,
+                           .clock = clock,
+                           .log = write},
+                          inputs.jobs, std::move(*operators));
+  if (Result<PlanRecord> last = history.last_plan(std::chrono::seconds(5)))
+    coordinator.restore(std::move(*last));
+  else if (last.error().code != Errc::not_found)
+    log_warning("the last plan is not known, agents keep theirs until the first new one: {}",
+                last.error().message);
+
+  EventSource timer;
+  std::function<void()> arm = [&] {
+    timer = events.at(coordinator.next_deadline(), [&] {
+      coordinator.step();
+      arm();
+    });
+  };
+  (*channel)->on_message([&](const Peer& peer, Payload payload) {
+    Result<Envelope> envelope = decode(payload);
+    if (!envelope) {
+      log_warning("a message from {} was not understood: {}",
+                  peer.name.empty() ? "somebody" : peer.name, envelope.error().message);
+      return;
+    }
+    const Sender sender = port.know(peer, envelope->node);
+    coordinator.received(sender, *envelope);
+    arm();
+  });
+  arm();
+
+  const Result<bool> watchdog = events.enable_watchdog();
+  if (!watchdog)
+    return stop_with(Exit::failed, watchdog.error());
+  const EventSource status =
+      events.every(std::chrono::seconds(10), [&] { notify_status(coordinator.describe()); });
+  log_info("heddle-coordinator {} listens on {}: epoch {}, {} leaves, {} spines, {} hosts, {}",
+           HEDDLE_VERSION, (*channel)->endpoint(), reign->version().epoch,
+           inputs.topology.leaves().size(), inputs.topology.spines().size(),
+           inputs.topology.hosts().size(), config.optimiser);
+  notify_ready(coordinator.describe());
+  const Result<void> ran = events.run();
+  notify_stopping();
+  if (!ran)
+    return stop_with(Exit::failed, ran.error());
+  // The agents keep their pins: whoever comes next takes over, and their leases run.
+  log_info("heddle-coordinator ends");
+  return Exit::done;
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  const heddle::Arguments arguments = heddle::parse(argc, argv);
+  if (arguments.exit)
+    return *arguments.exit;
+  heddle::Result<heddle::Inputs> inputs = heddle::load(arguments.config);
+  if (!inputs) {
+    std::cerr << inputs.error().message << "\n";
+    return heddle::Exit::bad_config;
+  }
+  if (arguments.check) {
+    std::cout << fmt::format("{}: good; {} leaves, {} spines, {} hosts, {} jobs\n",
+                             arguments.config.string(), inputs->topology.leaves().size(),
+                             inputs->topology.spines().size(), inputs->topology.hosts().size(),
+                             inputs->jobs.size());
+    return heddle::Exit::done;
+  }
+  if (const auto level = heddle::parse_log_level(inputs->config.log_level))
+    heddle::set_log_level(*level);
+  return heddle::run(*inputs);
+}

@@ -1,0 +1,158 @@
+// The planning cycle: from what is known now to the next plan, or to none.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/core/check.h"
+#include "coordinator/coordinator.h"
+
+namespace heddle {
+
+namespace {
+
+constexpr std::size_t kRecentPlans = 32;
+
+}  // namespace
+
+std::vector<std::optional<Granularity>> Coordinator::steering() const {
+  std::vector<std::optional<Granularity>> by_leaf;
+  for (const auto& leaf : topology_.leaves())
+    by_leaf.push_back(broadcast_.steering(leaf.name, parts_.clock.now()));
+  return by_leaf;
+}
+
+PlanningInput Coordinator::planning_input() const {
+  static const RoutePlan kNothing;
+  return {.topology = &topology_,
+          .links = &links_.state(),
+          .forbidden = links_.forbidden(),
+          .prediction = &prediction_,
+          .steering = steering(),
+          .disabled_jobs = operators_.disabled_jobs,
+          .present = record_ ? &record_->plan : &kNothing};
+}
+
+// Who wants what, and what may be steered: when this changes, so has the task.
+std::uint64_t Coordinator::situation_signature() const {
+  std::uint64_t hash = demand_signature(prediction_);
+  const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  for (const auto& granularity : input_.steering)
+    mix(granularity ? 1 + static_cast<std::uint64_t>(*granularity) : 0);
+  for (const std::string& job : operators_.disabled_jobs)
+    for (const char c : job)
+      mix(static_cast<unsigned char>(c));
+  return hash;
+}
+
+void Coordinator::plan(const Situation& cause) {
+  prediction_ = predict(topology_, flows_, declared());
+  input_ = planning_input();
+  planning_ = make_problem(input_);
+  const std::uint64_t signature = situation_signature();
+  Situation situation = cause;
+  situation.demand_changed = situation.demand_changed || signature != signature_;
+  signature_ = signature;
+
+  Candidates candidates = make_candidates(planning_, parts_.optimiser, settings_.seed);
+  for (const std::string& note : candidates.notes)
+    if (notes_.insert(note).second)
+      notice(Notice::Level::info, note);
+  if (notes_.size() > 1000)
+    notes_.clear();
+
+  Decision decision = decide(candidates.list, situation, settings_.decide);
+  routing_ = planning_.problem.current;
+  efficiency_.reset();
+  if (!candidates.list.empty()) {
+    // Held means that all stay, which is the first candidate.
+    Candidate& chosen = candidates.list[decision.chosen.value_or(0)];
+    routing_ = std::move(chosen.routing);
+    efficiency_ = std::move(chosen.efficiency);
+  }
+  // Flows that were not seen since the start may only be pausing: the pins of the plan before stay
+  // for them.
+  const bool keep_unknown = parts_.clock.now() - started_ < settings_.flows.memory;
+  PlanVersion next = parts_.reign.version();
+  ++next.generation;
+  PlanAndMoves made = make_plan(input_, planning_, routing_, next, keep_unknown);
+  if (made.changed && !decision.chosen)
+    decision.reason = "pins without a flow are dropped";
+  if (made.changed || !broadcast_.published())
+    take(std::move(made), std::move(decision.reason));
+}
+
+void Coordinator::take(PlanAndMoves next, std::string reason) {
+  const WallTime wall = parts_.clock.wall();
+  next.plan.version = parts_.reign.next();
+  PlanRecord record{.wall = wall, .reason = std::move(reason), .plan = std::move(next.plan)};
+  if (efficiency_) {
+    record.worst = efficiency_->worst;
+    record.mean = efficiency_->mean;
+    for (std::size_t j = 0; j < efficiency_->by_job.size(); ++j)
+      record.by_job[prediction_.jobs[j].name] = efficiency_->by_job[j];
+  }
+  for (FlowMove& move : next.moves)
+    record.moves.push_back(
+        {std::move(move.flow), std::move(move.from), std::move(move.to), std::move(move.reason)});
+
+  std::map<std::pair<std::string, SteeringUnit>, WallTime> since;
+  for (const auto& [node, part] : record.plan.nodes) {
+    const NodePlan* before = nullptr;
+    if (record_)
+      if (const auto found = record_->plan.nodes.find(node); found != record_->plan.nodes.end())
+        before = &found->second;
+    for (const Pin& pin : part.pins) {
+      const auto known = since_.find({node, pin.unit});
+      const bool same = before != nullptr && known != since_.end() &&
+                        std::ranges::any_of(before->pins, [&](const Pin& old) {
+                          return old.unit == pin.unit && old.target == pin.target;
+                        });
+      since[{node, pin.unit}] = same ? known->second : wall;
+    }
+  }
+  since_ = std::move(since);
+
+  record_ = std::move(record);
+  broadcast_.publish(record_->plan, parts_.clock.now());
+  recent_.push_back(*record_);
+  if (recent_.size() > kRecentPlans)
+    recent_.pop_front();
+  parts_.history.keep(*record_);
+  notice(Notice::Level::info, fmt::format("plan {}: {}; {} moves", to_string(record_->plan.version),
+                                          record_->reason, record_->moves.size()));
+}
+
+// A higher epoch makes every plan of ours an older one: all nodes get their part again, under it.
+void Coordinator::follow_epoch() {
+  const std::uint64_t epoch = parts_.reign.version().epoch;
+  if (epoch == begun_.epoch)
+    return;
+  begun_ = parts_.reign.version();
+  if (!record_)
+    return;
+  PlanAndMoves again;
+  again.plan = record_->plan;
+  PlanVersion next = parts_.reign.version();
+  ++next.generation;
+  for (auto& [node, part] : again.plan.nodes)
+    part.version = next;
+  take(std::move(again), fmt::format("the same pins under epoch {}", epoch));
+}
+
+void Coordinator::restore(PlanRecord last) {
+  HEDDLE_CHECK(!record_);
+  PlanVersion next = parts_.reign.version();
+  ++next.generation;
+  PlanAndMoves again;
+  for (auto& [node, part] : last.plan.nodes) {
+    // A fabric file may have lost a leaf since then.
+    if (!topology_.find_leaf(node))
+      continue;
+    part.version = next;
+    again.plan.nodes[node] = std::move(part);
+  }
+  take(std::move(again),
+       fmt::format("plan {} goes on after a restart", to_string(last.plan.version)));
+}
+
+}  // namespace heddle
