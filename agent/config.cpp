@@ -29,10 +29,9 @@ bool is_node_name(const std::string& name) {
 void read_routing(ConfigReader routing, RoutingRanges& ranges) {
   std::uint16_t protocol = ranges.protocol;
   routing.read("protocol", protocol, {.min = 1, .max = 255});
-  // The kernel, static configuration and known routing programs have these; a route of theirs would
-  // look ours.
-  if (protocol <= 18 || protocol == 42 || protocol == 99 || (protocol >= 186 && protocol <= 187) ||
-      protocol == 189 || protocol == 192) {
+  // The kernel's own, static configuration and known routing programs: a route of theirs would look
+  // like ours.
+  if (protocol <= 18 || protocol == 42 || protocol == 99 || (protocol >= 186 && protocol <= 198)) {
     routing.problem("protocol", "the number belongs to the kernel or to another routing program");
   }
   ranges.protocol = static_cast<std::uint8_t>(protocol);

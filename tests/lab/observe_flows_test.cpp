@@ -166,9 +166,9 @@ class FlowSourceTest : public ::testing::Test {
   const Target by_up1{ip("10.2.1.2")};
   const Target by_up2{ip("10.2.2.2")};
 };
-using SafetyRule1 = FlowSourceTest;
-using SafetyRule5 = FlowSourceTest;
-using SafetyRule7 = FlowSourceTest;
+using SafetyRule1FlowSource = FlowSourceTest;
+using SafetyRule5FlowSource = FlowSourceTest;
+using SafetyRule7FlowSource = FlowSourceTest;
 
 TEST_F(FlowSourceTest, SeesEachSubflowWithItsBytesPacketsMessageLengthAndUplink) {
   TcBpfSource source({"up*"});
@@ -349,7 +349,7 @@ TEST_F(FlowSourceTest, IsUnusableWithAReasonWithoutItsCapabilities) {
   EXPECT_NE(able.reason.find("CAP_BPF"), std::string::npos) << able.reason;
 }
 
-TEST_F(SafetyRule1, AForeignFilterStaysAndGoesOnBeingAsked) {
+TEST_F(SafetyRule1FlowSource, AForeignFilterStaysAndGoesOnBeingAsked) {
   ASSERT_EQ(tc("qdisc add dev up1 clsact"), 0);
   // Later than ours, so it is asked only if ours hands the packet on; it drops what it sees.
   ASSERT_EQ(tc("filter add dev up1 egress prio 40000 protocol ip bpf da bytecode '1,6 0 0 2'"), 0);
@@ -378,7 +378,7 @@ TEST_F(SafetyRule1, AForeignFilterStaysAndGoesOnBeingAsked) {
   EXPECT_EQ(left.find("heddle_egress"), std::string::npos) << left;
 }
 
-TEST_F(SafetyRule1, AForeignFilterInOurPlaceIsNamedAndLeftAlone) {
+TEST_F(SafetyRule1FlowSource, AForeignFilterInOurPlaceIsNamedAndLeftAlone) {
   ASSERT_EQ(tc("qdisc add dev up1 clsact"), 0);
   ASSERT_EQ(tc("filter add dev up1 egress prio 18800 handle 1 bpf bytecode '1,6 0 0 0'"), 0);
   {
@@ -391,7 +391,7 @@ TEST_F(SafetyRule1, AForeignFilterInOurPlaceIsNamedAndLeftAlone) {
   EXPECT_NE(tc_shows("filter show dev up1 egress").find("bytecode"), std::string::npos);
 }
 
-TEST_F(SafetyRule5, AnInterfaceThatIsMadeAgainIsWatchedAgain) {
+TEST_F(SafetyRule5FlowSource, AnInterfaceThatIsMadeAgainIsWatchedAgain) {
   TcBpfSource source({"up*"});
   Sender sender(leaf, AF_INET, 50000);
   sender.send(by_up1, roce(kWriteFirst, 5, 500, 1 << 20));
@@ -416,7 +416,7 @@ TEST_F(SafetyRule5, AnInterfaceThatIsMadeAgainIsWatchedAgain) {
   EXPECT_FALSE(must(source.read(boot_now())).gap);
 }
 
-TEST_F(SafetyRule7, AFilterThatSomebodyRemovedIsAGapAndIsPutBack) {
+TEST_F(SafetyRule7FlowSource, AFilterThatSomebodyRemovedIsAGapAndIsPutBack) {
   TcBpfSource source({"up*"});
   must(source.read(boot_now()));
   ASSERT_EQ(tc("qdisc del dev up1 clsact"), 0);
@@ -428,7 +428,7 @@ TEST_F(SafetyRule7, AFilterThatSomebodyRemovedIsAGapAndIsPutBack) {
   EXPECT_NE(find(reading, 5), nullptr);
 }
 
-TEST_F(SafetyRule7, MoreSubflowsThanTheTableHoldsAreAGap) {
+TEST_F(SafetyRule7FlowSource, MoreSubflowsThanTheTableHoldsAreAGap) {
   TcBpfSource source({"up*"});
   Sender sender(leaf, AF_INET, 50000);
   constexpr std::uint32_t kMany = 20000;

@@ -1,0 +1,143 @@
+#include "agent/config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+
+namespace heddle {
+namespace {
+
+const std::string kGood = R"(node: leaf1
+role: leaf
+mode: program
+coordinator:
+  endpoint: tcp://10.255.0.1:7117
+  public_key: /etc/heddle/coordinator.pub
+key: /etc/heddle/agent.key
+uplinks: ["up*"]
+host_ports: ["p*"]
+)";
+
+std::string why(const std::string& text) {
+  const Result<AgentConfig> config = parse_agent_config(text, "agent.yaml");
+  return config ? "" : config.error().message;
+}
+
+std::string example() {
+  std::ifstream in(HEDDLE_SOURCE_DIR "/systemd/agent.yaml.example");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(AgentConfig, ReadsWhatIsGivenAndKeepsDefaultsForTheRest) {
+  const Result<AgentConfig> config = parse_agent_config(kGood + R"(
+lease_s: 3
+report_interval_ms: 200
+routing: {protocol: 210, table_count: 64}
+)",
+                                                        "agent.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->node, "leaf1");
+  EXPECT_EQ(config->role, Role::leaf);
+  EXPECT_EQ(config->mode, Mode::program);
+  EXPECT_EQ(config->transport, Transport::curve);
+  EXPECT_EQ(config->lease, std::chrono::seconds(3));
+  EXPECT_EQ(config->report_interval, std::chrono::milliseconds(200));
+  EXPECT_EQ(config->routing.protocol, 210);
+  EXPECT_EQ(config->routing.table_count, 64u);
+  EXPECT_EQ(config->routing.table_base, RoutingRanges{}.table_base);
+  EXPECT_EQ(config->state_dir, "/var/lib/heddle");
+}
+
+TEST(AgentConfig, OnlyObservesUnlessToldOtherwise) {
+  std::string text = kGood;
+  text.erase(text.find("mode: program\n"), 14);
+  const Result<AgentConfig> config = parse_agent_config(text, "agent.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->mode, Mode::observe);
+}
+
+TEST(AgentConfig, CountsFlowsAtALeafsUplinksAndAtAllOfAHostsPorts) {
+  AgentConfig config;
+  config.uplinks = {"up*"};
+  config.host_ports = {"p*"};
+  config.role = Role::leaf;
+  EXPECT_EQ(config.watched_ports(), (std::vector<std::string>{"up*"}));
+  config.role = Role::host;
+  EXPECT_EQ(config.watched_ports(), (std::vector<std::string>{"up*", "p*"}));
+}
+
+TEST(AgentConfig, NamesFileLineAndKeyOfEveryMistakeAtOnce) {
+  const std::string text =
+      kGood + "lease: 3\nreport_interval_ms: 1\nrouting:\n  protocol: 188\n  tabel_base: 3\n";
+  const std::string mistakes = why(text);
+  EXPECT_NE(mistakes.find("agent.yaml:10: lease: no such key"), std::string::npos) << mistakes;
+  EXPECT_NE(mistakes.find("agent.yaml:11: report_interval_ms:"), std::string::npos) << mistakes;
+  EXPECT_NE(mistakes.find("agent.yaml:13: routing.protocol:"), std::string::npos) << mistakes;
+  EXPECT_NE(mistakes.find("agent.yaml:14: routing.tabel_base: no such key"), std::string::npos)
+      << mistakes;
+}
+
+TEST(AgentConfig, WantsKeysUnlessPlainIsAskedForByName) {
+  const std::string without_keys =
+      "node: leaf1\nrole: leaf\nuplinks: [up1]\ncoordinator:\n  endpoint: tcp://10.255.0.1:7117\n";
+  EXPECT_NE(why(without_keys).find("key: missing"), std::string::npos);
+  EXPECT_NE(why(without_keys).find("coordinator.public_key: missing"), std::string::npos);
+  EXPECT_EQ(why(without_keys + "  transport: plain\n"), "");
+}
+
+TEST(AgentConfig, LetsNoHostProgram) {
+  std::string text = kGood;
+  text.replace(text.find("role: leaf"), 10, "role: host");
+  EXPECT_NE(why(text).find("agent.yaml:3: mode: a host can only observe"), std::string::npos)
+      << why(text);
+}
+
+TEST(AgentConfig, RefusesNumbersThatBelongToOthers) {
+  EXPECT_NE(why(kGood + "routing: {protocol: 4}\n"), "");
+  EXPECT_NE(why(kGood + "routing: {table_base: 254}\n"), "") << "the main table";
+  EXPECT_NE(why(kGood + "routing: {rule_priority: 32766}\n"), "") << "main's own rule";
+}
+
+TEST(AgentConfig, RefusesWhatIsNoMappingAndWhatIsNoYaml) {
+  for (const char* text :
+       {"", "- a\n", "node: [\n", "node: {a: b}\n", "\x01\x02", "node: leaf 1\n"}) {
+    EXPECT_NE(why(text), "") << text;
+  }
+}
+
+TEST(AgentConfig, FindsItsExampleGood) {
+  ASSERT_FALSE(example().empty());
+  EXPECT_EQ(why(example()), "");
+}
+
+// What the example comments out are the defaults: uncommented, they change nothing and are all
+// known.
+TEST(AgentConfig, IsDocumentedByItsExample) {
+  const std::regex comment_before_key("\n( *)#([a-z_]+:)");
+  const std::string all = std::regex_replace(example(), comment_before_key, "\n$1$2");
+  const Result<AgentConfig> written = parse_agent_config(all, "example");
+  ASSERT_TRUE(written) << written.error().message;
+  const Result<AgentConfig> left_out = parse_agent_config(example(), "example");
+  ASSERT_TRUE(left_out);
+  EXPECT_EQ(written->mode, left_out->mode);
+  EXPECT_EQ(written->transport, left_out->transport);
+  EXPECT_EQ(written->state_dir, left_out->state_dir);
+  EXPECT_EQ(written->run_dir, left_out->run_dir);
+  EXPECT_EQ(written->report_interval, left_out->report_interval);
+  EXPECT_EQ(written->lease, left_out->lease);
+  EXPECT_EQ(written->routing.protocol, left_out->routing.protocol);
+  EXPECT_EQ(written->routing.table_base, left_out->routing.table_base);
+  EXPECT_EQ(written->routing.table_count, left_out->routing.table_count);
+  EXPECT_EQ(written->routing.rule_priority, left_out->routing.rule_priority);
+  EXPECT_EQ(written->routing.nexthop_base, left_out->routing.nexthop_base);
+  EXPECT_EQ(written->routing.nexthop_count, left_out->routing.nexthop_count);
+  EXPECT_EQ(written->log_level, left_out->log_level);
+}
+
+}  // namespace
+}  // namespace heddle

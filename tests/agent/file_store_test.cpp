@@ -1,0 +1,92 @@
+#include "agent/file_store.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/agent/fakes.h"
+
+namespace heddle {
+namespace {
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  FileStoreTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "heddle-store-XXXXXX").string();
+    folder = ::mkdtemp(pattern.data());
+    std::filesystem::create_directories(state());
+    std::filesystem::create_directories(run());
+  }
+  ~FileStoreTest() override { std::filesystem::remove_all(folder); }
+
+  std::filesystem::path state() const { return folder / "state"; }
+  std::filesystem::path run() const { return folder / "run"; }
+  FileStore open(const std::string& boot = "boot1") const { return {state(), run(), boot}; }
+  void write(const std::filesystem::path& file, const std::string& text) const {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
+  }
+
+  std::filesystem::path folder;
+  const NodePlan plan{
+      .node = "leaf1", .version = {3, 7}, .pins = {pin("p1", IpAddress::v4(10, 2, 1, 2), "up2")}};
+};
+using SafetyRule10Files = FileStoreTest;
+
+TEST_F(FileStoreTest, RemembersOverARestart) {
+  {
+    FileStore store = open();
+    ASSERT_TRUE(store.save_highest_seen({3, 8}));
+    ASSERT_TRUE(store.save_plan(plan));
+    ASSERT_TRUE(store.extend_lease(Time{std::chrono::seconds(77)}));
+    ASSERT_TRUE(store.disable("ada"));
+  }
+  FileStore store = open();
+  const StoredState state = store.load();
+  EXPECT_EQ(state.highest_seen, (PlanVersion{3, 8}));
+  EXPECT_EQ(state.plan, plan);
+  EXPECT_EQ(state.lease_deadline, Time{std::chrono::seconds(77)});
+  EXPECT_TRUE(store.disabled());
+  EXPECT_EQ(store.disabled_by(), "ada");
+  ASSERT_TRUE(store.enable());
+  EXPECT_FALSE(store.disabled());
+}
+
+TEST_F(FileStoreTest, BeginsEmpty) {
+  const StoredState state = open().load();
+  EXPECT_EQ(state.highest_seen, PlanVersion{});
+  EXPECT_FALSE(state.plan);
+  EXPECT_FALSE(state.lease_deadline);
+  EXPECT_EQ(load_plan(this->state()).error().code, Errc::not_found);
+}
+
+TEST_F(FileStoreTest, DoesNotTakeTheLeaseOfAnotherBoot) {
+  ASSERT_TRUE(open("boot1").extend_lease(Time{std::chrono::seconds(77)}));
+  EXPECT_FALSE(open("boot2").load().lease_deadline);
+}
+
+TEST_F(FileStoreTest, SaysWhyItCannotWrite) {
+  std::filesystem::remove_all(state());
+  FileStore store = open();
+  const Result<void> saved = store.save_plan(plan);
+  ASSERT_FALSE(saved);
+  EXPECT_NE(saved.error().message.find("plan"), std::string::npos) << saved.error().message;
+}
+
+TEST_F(SafetyRule10Files, DamagedFilesCountAsMissing) {
+  ASSERT_TRUE(open().save_plan(plan));
+  std::filesystem::resize_file(state() / "plan", std::filesystem::file_size(state() / "plan") / 2);
+  for (const char* version : {"", "3", "3.", ".7", "a.b", "3.7x", "-1.2"}) {
+    write(state() / "highest-seen", version);
+    write(run() / "lease", version);
+    const StoredState state = open().load();
+    EXPECT_EQ(state.highest_seen, PlanVersion{}) << version;
+    EXPECT_FALSE(state.plan);
+    EXPECT_FALSE(state.lease_deadline);
+  }
+}
+
+}  // namespace
+}  // namespace heddle
