@@ -29,12 +29,12 @@ struct ChannelLimits {
 };
 
 struct ServerOptions {
-  std::string endpoint;         // "tcp://10.255.0.1:7117", "tcp://*:7117"; port * is any free one
-  std::optional<KeyPair> keys;  // none: plain, see allow_plain
+  std::string endpoint;           // "tcp://10.255.0.1:7117", "tcp://*:7117"; port * is any free one
+  std::optional<KeyPair> keys{};  // none: plain, see allow_plain
   // Folder of NAME.pub files, read again when it changes. From a key that is taken out nothing is
   // heard any more, within a second, and nothing is sent to it. Needed with keys.
-  std::filesystem::path authorised_keys;
-  bool allow_plain{};  // plain on other than loopback, ipc and inproc: only for who asks for it by
+  std::filesystem::path authorised_keys{};
+  bool allow_plain{};  // plain on other than loopback and ipc: only for who asks for it by
                        // name
   ChannelLimits limits{};
 };
@@ -59,9 +59,9 @@ class ZmqServerChannel final : public ServerChannel {
 };
 
 struct ClientOptions {
-  std::string endpoint;                   // "tcp://10.255.0.1:7117"
-  std::optional<KeyPair> keys;            // none: plain
-  std::optional<std::string> server_key;  // Z85; needed with keys
+  std::string endpoint;                     // "tcp://10.255.0.1:7117"
+  std::optional<KeyPair> keys{};            // none: plain
+  std::optional<std::string> server_key{};  // Z85; needed with keys
   bool allow_plain{};
   ChannelLimits limits{};
 };

@@ -73,7 +73,7 @@ Result<void> ZmqClientChannel::Impl::attempt() {
   if (!dealer)
     return tl::unexpected(dealer.error());
   void* const socket = dealer->get();
-  apply_limits(socket, options_.limits);
+  apply_options(socket, options_.endpoint, !options_.keys, options_.limits);
   set(socket, ZMQ_RECONNECT_IVL, -1);
   if (options_.keys) {
     set(socket, ZMQ_CURVE_SERVERKEY, *options_.server_key);

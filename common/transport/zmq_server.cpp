@@ -112,7 +112,7 @@ Result<void> ZmqServerChannel::Impl::bind() {
   if (!router)
     return tl::unexpected(router.error());
   router_ = std::move(*router);
-  apply_limits(router_.get(), options_.limits);
+  apply_options(router_.get(), options_.endpoint, plain(), options_.limits);
   set(router_.get(), ZMQ_ROUTER_MANDATORY, 1);
   if (!plain()) {
     set(router_.get(), ZMQ_CURVE_SERVER, 1);
@@ -236,12 +236,9 @@ void ZmqServerChannel::Impl::authenticate() {
     refusals_.note(fmt::format("refused a connection from {}: its key {} is not in {}",
                                request[3].text(), key, options_.authorised_keys.string()));
   }
-  const std::array<std::string_view, 6> reply{"1.0",
-                                              request[1].text(),
-                                              known ? "200" : "400",
-                                              known ? "" : "key not authorised",
-                                              known ? std::string_view(key) : "",
-                                              ""};
+  const std::string_view user = known ? std::string_view(key) : std::string_view();
+  const std::array<std::string_view, 6> reply{
+      "1.0", request[1].text(), known ? "200" : "400", known ? "" : "key not authorised", user, ""};
   for (std::size_t i = 0; i < reply.size(); ++i) {
     zmq_send(zap_.get(), reply[i].data(), reply[i].size(),
              ZMQ_DONTWAIT | (i + 1 < reply.size() ? ZMQ_SNDMORE : 0));

@@ -57,11 +57,35 @@ Result<Socket> make_socket(void* context, int type) {
   return socket;
 }
 
-void apply_limits(void* socket, const ChannelLimits& limits) {
+namespace {
+
+// The host of "tcp://HOST:PORT", without the brackets of an IPv6 address; empty for anything else.
+std::string_view host_of(std::string_view endpoint) {
+  constexpr std::string_view kTcp = "tcp://";
+  const std::size_t colon = endpoint.rfind(':');
+  if (!endpoint.starts_with(kTcp) || colon == std::string_view::npos || colon < kTcp.size())
+    return {};
+  const std::string_view host = endpoint.substr(kTcp.size(), colon - kTcp.size());
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
+bool is_v4(std::string_view host) {
+  const auto address = IpAddress::parse(host);
+  return address && address->family == Family::v4;
+}
+
+// What CURVE adds to a message: command name, nonce, flags and the authenticator.
+constexpr std::size_t kCurveOverhead = 64;
+
+}  // namespace
+
+void apply_options(void* socket, std::string_view endpoint, bool plain,
+                   const ChannelLimits& limits) {
   const auto ms = [](Duration d) {
     return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(d).count());
   };
-  const auto max_bytes = static_cast<std::int64_t>(limits.max_message_bytes);
+  const auto max_bytes =
+      static_cast<std::int64_t>(limits.max_message_bytes + (plain ? 0 : kCurveOverhead));
   HEDDLE_CHECK(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max_bytes, sizeof max_bytes) == 0);
   set(socket, ZMQ_SNDHWM, limits.queued_messages);
   set(socket, ZMQ_RCVHWM, limits.queued_messages);
@@ -71,24 +95,21 @@ void apply_limits(void* socket, const ChannelLimits& limits) {
   set(socket, ZMQ_HEARTBEAT_TTL, ms(3 * limits.heartbeat));
   // Heartbeats begin after the handshake; keepalive covers what comes before it.
   set(socket, ZMQ_TCP_KEEPALIVE, 1);
-  set(socket, ZMQ_IPV6, 1);
+  // With it an IPv4 address is bound, and reported, in its IPv6 form.
+  set(socket, ZMQ_IPV6, is_v4(host_of(endpoint)) ? 0 : 1);
 }
 
 Result<void> check_endpoint(std::string_view endpoint, bool plain, bool allow_plain) {
-  constexpr std::string_view kTcp = "tcp://";
   if (endpoint.starts_with("ipc://"))
     return {};
-  const std::size_t colon = endpoint.rfind(':');
-  if (!endpoint.starts_with(kTcp) || colon == std::string_view::npos || colon <= kTcp.size()) {
+  const std::string_view host = host_of(endpoint);
+  if (host.empty()) {
     return fail(
         Errc::invalid_argument,
         fmt::format("\"{}\" is not an endpoint: tcp://ADDRESS:PORT or ipc://FILE", endpoint));
   }
   if (!plain || allow_plain)
     return {};
-  std::string_view host = endpoint.substr(kTcp.size(), colon - kTcp.size());
-  if (host.starts_with('[') && host.ends_with(']'))
-    host = host.substr(1, host.size() - 2);
   const auto address = IpAddress::parse(host);
   const bool loopback = host == "localhost" ||
                         (address && (*address == IpAddress::parse("::1") ||

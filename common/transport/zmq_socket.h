@@ -70,8 +70,9 @@ std::string last_endpoint(void* socket);
 Result<Context> make_context();
 Result<Socket> make_socket(void* context, int type);
 
-// Sizes, queues, heartbeats, keepalive: what both sides share.
-void apply_limits(void* socket, const ChannelLimits& limits);
+// Sizes, queues, heartbeats, keepalive, the address family: what both sides share.
+void apply_options(void* socket, std::string_view endpoint, bool plain,
+                   const ChannelLimits& limits);
 
 // Where an endpoint may be used without CURVE: ipc, or TCP on this machine. Errc::invalid_argument
 // if it is neither tcp:// nor ipc://, or if it is plain and must not be.
