@@ -36,7 +36,7 @@ enum class GuardVerdict : std::uint8_t {
 struct GuardOutcome {
   GuardVerdict verdict{};
   Time next;  // when looking again makes sense, for --watch
-  FlushReport report;
+  FlushReport report{};
 };
 
 struct GuardInput {

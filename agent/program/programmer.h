@@ -33,7 +33,7 @@ struct ProgramCounters {
   std::uint64_t events_lost{};  // times the kernel dropped notifications
   std::uint64_t full_reads{};
   std::uint64_t changes{};         // actions that the kernel took
-  std::uint64_t repairs{};         // times our state was found changed by somebody else
+  std::uint64_t repairs{};         // times our state was found changed, by others or by the kernel
   std::uint64_t pins_withdrawn{};  // by rule 12
 };
 
@@ -43,15 +43,15 @@ class Programmer {
   ~Programmer();
 
   // Subscribes, probes, reads everything. Fails only where nothing can be read; a kernel that
-  // cannot be programmed is told by capability(). Adopts nothing and removes nothing before the
-  // first want().
+  // cannot be programmed is told by capability(). Until the first want() the pins of an earlier
+  // life are held as if they were a plan: kept while `main` offers them, never added to.
   Result<void> start();
 
   // The node's whole plan; the caller has checked version and node (accept_plan).
   void want(NodePlan plan);
-  // All pins off: no valid plan, lease over, disabled. The reason appears in the log and with each
-  // pin.
+  // All pins off: no valid plan, lease over, disabled. Acknowledged with no version and no pins.
   void want_nothing(std::string why);
+  const std::string& why_nothing() const;  // for people; empty while there is a plan
   void kernel_changed(const KernelEvent& event);
 
   // When step() has something to do; in the past if it has it now. After every event ask again.
