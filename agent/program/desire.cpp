@@ -1,0 +1,226 @@
+#include "agent/program/desire.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace heddle {
+namespace {
+
+class Desiring {
+ public:
+  explicit Desiring(const DesireInput& input) : in_(input) {
+    for (const PinRoute& route : in_.installed.routes)
+      tables_in_use_.insert(route.table);
+    for (const PortRule& rule : in_.record.rules)
+      note_table(rule);
+    for (const PortRule& rule : in_.installed.rules)
+      note_table(rule);
+    for (const NextHop& next_hop : in_.installed.next_hops)
+      ids_in_use_.insert(next_hop.id);
+  }
+
+  void take(std::size_t position) {
+    const Pin& pin = in_.pins[position];
+    const auto* const unit = std::get_if<ByPortAndDestination>(&pin.unit);
+    const auto* const target = std::get_if<PortTableRoute>(&pin.target);
+    if (unit == nullptr || target == nullptr || unit->destination.family != Family::v4)
+      return refuse(position, Errc::unsupported,
+                    "port tables hold IPv4 destinations by ingress port, and nothing else");
+    const auto table = table_for(unit->in_port);
+    if (!table)
+      return refuse(position, table.error().code, table.error().message);
+    const auto out = uplink(target->out_port);
+    if (!out)
+      return refuse(position, out.error().code, out.error().message);
+    const auto hop = in_.view.offer(unit->destination, (*out)->index);
+    if (!hop || !hop->gateway) {
+      ++result_.withdrawn;
+      return refuse(position, Errc::not_found,
+                    fmt::format("main does not offer {} for {}", target->out_port,
+                                to_string(unit->destination)));
+    }
+    const PinRoute* const present = installed(*table, unit->destination);
+    if (!resolved(position, *hop, present))
+      return;
+    const auto id = next_hop_for(*hop);
+    if (!id)
+      return refuse(position, Errc::kernel, "no next hop id is left in the configured range");
+    const PinRoute route{.table = *table, .destination = unit->destination, .next_hop = *id};
+    result_.tables.routes.push_back(route);
+    result_.held.push_back({.pin = position, .route = route});
+  }
+
+  Desire finish() && {
+    for (const auto& [hop, next_hop] : next_hops_)
+      result_.tables.next_hops.push_back(next_hop);
+    for (const auto& [port, table] : ports_) {
+      if (table)
+        result_.tables.rules.push_back({.in_port = port, .table = *table});
+    }
+    std::sort(result_.tables.next_hops.begin(), result_.tables.next_hops.end());
+    std::sort(result_.tables.routes.begin(), result_.tables.routes.end());
+    std::sort(result_.tables.rules.begin(), result_.tables.rules.end());
+    result_.unresolved.assign(unresolved_.begin(), unresolved_.end());
+    return std::move(result_);
+  }
+
+ private:
+  using HopKey = std::tuple<std::uint32_t, IpAddress, bool>;
+
+  void note_table(const PortRule& rule) {
+    table_of_[rule.in_port] = rule.table;
+    tables_in_use_.insert(rule.table);
+  }
+
+  void refuse(std::size_t position, Errc code, std::string reason) {
+    result_.not_held.emplace_back(position, Error{.code = code, .message = std::move(reason)});
+  }
+
+  // Decided once a port: pins are sorted by it. The rule stays while the plan has pins for the
+  // port, held or not: an empty table costs nothing and saves rules coming and going.
+  Result<std::uint32_t> table_for(const std::string& port) {
+    auto at = ports_.find(port);
+    if (at == ports_.end())
+      at = ports_.emplace(port, choose_table(port)).first;
+    return at->second;
+  }
+
+  Result<std::uint32_t> choose_table(const std::string& port) {
+    if (!matches_any(in_.host_ports, port))
+      return fail(Errc::invalid_argument,
+                  fmt::format("{} is not one of this node's host ports", port));
+    if (in_.view.link(port) == nullptr)
+      return fail(Errc::not_found, fmt::format("there is no interface {}", port));
+    if (const auto kept = table_of_.find(port); kept != table_of_.end())
+      return kept->second;
+    for (std::uint32_t n = 0; n < in_.ranges.table_count; ++n) {
+      const std::uint32_t table = in_.ranges.table_base + n;
+      if (tables_in_use_.insert(table).second)
+        return table;
+    }
+    return fail(Errc::kernel, "no table is left in the configured range");
+  }
+
+  Result<const Link*> uplink(const std::string& port) {
+    auto at = out_ports_.find(port);
+    if (at == out_ports_.end())
+      at = out_ports_.emplace(port, find_uplink(port)).first;
+    return at->second;
+  }
+
+  Result<const Link*> find_uplink(const std::string& port) const {
+    const Link* const out = in_.view.link(port);
+    if (!matches_any(in_.uplinks, port))
+      return fail(Errc::invalid_argument,
+                  fmt::format("{} is not one of this node's uplinks", port));
+    if (out == nullptr)
+      return fail(Errc::not_found, fmt::format("there is no interface {}", port));
+    if (!out->up || !out->carrier)
+      return fail(Errc::not_found, fmt::format("{} has no carrier", port));
+    return out;
+  }
+
+  const PinRoute* installed(std::uint32_t table, const IpAddress& destination) const {
+    const auto& routes = in_.installed.routes;
+    const auto at = std::lower_bound(routes.begin(), routes.end(), std::pair(table, destination),
+                                     [](const PinRoute& r, const auto& key) {
+                                       return std::tie(r.table, r.destination) <
+                                              std::tie(key.first, key.second);
+                                     });
+    return at != routes.end() && at->table == table && at->destination == destination ? &*at
+                                                                                      : nullptr;
+  }
+
+  // Rule 6. A gateway that is only being asked for keeps the route that leans on it, uncounted: a
+  // forgotten neighbour is mostly found again at once. One that does not answer loses it.
+  bool resolved(std::size_t position, const Hop& hop, const PinRoute* present) {
+    const Resolution state = in_.view.resolution(hop.ifindex, *hop.gateway);
+    if (state == Resolution::resolved)
+      return true;
+    unresolved_.insert({hop.ifindex, *hop.gateway});
+    refuse(position, Errc::timeout,
+           fmt::format("gateway {} {}", to_string(*hop.gateway),
+                       state == Resolution::failed ? "does not answer" : "is not resolved yet"));
+    if (state == Resolution::pending && present != nullptr) {
+      const auto kept = existing_next_hop(hop);
+      if (kept && *kept == present->next_hop) {
+        next_hop_for(hop);
+        result_.tables.routes.push_back(*present);
+      }
+    }
+    return false;
+  }
+
+  static HopKey key_of(const Hop& hop) { return {hop.ifindex, *hop.gateway, hop.onlink}; }
+
+  std::optional<std::uint32_t> existing_next_hop(const Hop& hop) const {
+    for (const NextHop& n : in_.installed.next_hops) {
+      if (HopKey{n.ifindex, n.gateway, n.onlink} == key_of(hop))
+        return n.id;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::uint32_t> next_hop_for(const Hop& hop) {
+    const auto known = next_hops_.find(key_of(hop));
+    if (known != next_hops_.end())
+      return known->second.id;
+    auto id = existing_next_hop(hop);
+    for (std::uint32_t n = 0; !id && n < in_.ranges.nexthop_count; ++n) {
+      if (ids_in_use_.insert(in_.ranges.nexthop_base + n).second)
+        id = in_.ranges.nexthop_base + n;
+    }
+    if (id)
+      next_hops_[key_of(hop)] = {
+          .id = *id, .ifindex = hop.ifindex, .gateway = *hop.gateway, .onlink = hop.onlink};
+    return id;
+  }
+
+  const DesireInput& in_;
+  Desire result_;
+  std::map<std::string, std::uint32_t> table_of_;
+  std::set<std::uint32_t> tables_in_use_;
+  std::set<std::uint32_t> ids_in_use_;
+  std::map<std::string, Result<std::uint32_t>> ports_;
+  std::map<std::string, Result<const Link*>> out_ports_;
+  std::map<HopKey, NextHop> next_hops_;
+  std::set<std::pair<std::uint32_t, IpAddress>> unresolved_;
+};
+
+}  // namespace
+
+Desire desire(const DesireInput& input) {
+  Desiring desiring(input);
+  for (std::size_t i = 0; i < input.pins.size(); ++i)
+    desiring.take(i);
+  return std::move(desiring).finish();
+}
+
+std::vector<Pin> pins_of(const PortTables& installed, const MainView& view) {
+  std::map<std::uint32_t, std::string> port_of;
+  for (const PortRule& rule : installed.rules)
+    port_of[rule.table] = rule.in_port;
+  std::map<std::uint32_t, std::string> uplink_of;
+  for (const NextHop& next_hop : installed.next_hops) {
+    if (const Link* const out = view.link(next_hop.ifindex))
+      uplink_of[next_hop.id] = out->name;
+  }
+  std::vector<Pin> pins;
+  for (const PinRoute& route : installed.routes) {
+    const auto port = port_of.find(route.table);
+    const auto out = uplink_of.find(route.next_hop);
+    if (port != port_of.end() && out != uplink_of.end())
+      pins.push_back(
+          {.unit = ByPortAndDestination{.in_port = port->second, .destination = route.destination},
+           .target = PortTableRoute{.out_port = out->second},
+           .reason = {}});
+  }
+  std::sort(pins.begin(), pins.end(), [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
+  return pins;
+}
+
+}  // namespace heddle

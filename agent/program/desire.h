@@ -1,0 +1,46 @@
+// From a plan to the port tables that it means on this node now, and why some of its pins cannot be
+// held. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/program/main_view.h"
+#include "agent/program/ownership.h"
+#include "agent/program/route_kernel.h"
+#include "common/core/plan.h"
+#include "common/core/reconcile.h"
+
+namespace heddle {
+
+struct DesireInput {
+  const std::vector<Pin>& pins;  // sorted by unit
+  const MainView& view;
+  const PortTables& installed;  // ids and tables in use are kept
+  const Ownership& record;
+  const std::vector<std::string>& uplinks;
+  const std::vector<std::string>& host_ports;
+  const RoutingRanges& ranges;
+};
+
+struct Desire {
+  struct Held {
+    std::size_t pin{};  // its position in the plan
+    PinRoute route;
+  };
+  PortTables tables;
+  std::vector<Held> held;  // by pin
+  std::vector<std::pair<std::size_t, Error>>
+      not_held;  // by pin; a held pin may be here, too (rule 6)
+  std::vector<std::pair<std::uint32_t, IpAddress>> unresolved;  // gateways to ask for, each once
+  std::size_t withdrawn{};  // pins that `main` does not offer (rule 12)
+};
+
+Desire desire(const DesireInput& input);
+
+// What is installed, told as the pins that would lead to it.
+std::vector<Pin> pins_of(const PortTables& installed, const MainView& view);
+
+}  // namespace heddle

@@ -1,0 +1,72 @@
+#include "agent/program/flush.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "agent/program/claims.h"
+
+namespace heddle {
+namespace {
+
+constexpr int kRounds = 8;
+
+std::vector<Action> removals(const Claims& claims) {
+  Reconciliation all = reconcile({}, claims.ours);
+  std::vector<Action> actions = std::move(all.make);
+  for (Action& action : all.sweep) {
+    // A next hop takes every route over it along, and some of these are others'.
+    const auto* const next_hop = std::get_if<RemoveNextHop>(&action);
+    if (next_hop == nullptr ||
+        !std::binary_search(claims.lent.begin(), claims.lent.end(), next_hop->id))
+      actions.push_back(std::move(action));
+  }
+  return actions;
+}
+
+void count(const std::vector<Action>& actions, FlushReport& report) {
+  for (const Action& action : actions) {
+    report.routes += std::holds_alternative<RemoveRoute>(action) ? 1 : 0;
+    report.rules += std::holds_alternative<RemoveRule>(action) ? 1 : 0;
+    report.next_hops += std::holds_alternative<RemoveNextHop>(action) ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store, const RoutingRanges& ranges) {
+  // Without a record nothing can be proven ours, and what cannot is not touched.
+  const auto record = store.load();
+  if (!record)
+    return tl::unexpected(record.error());
+  FlushReport report;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto state = kernel.read();
+    if (!state)
+      return tl::unexpected(state.error());
+    Claims claims = claim(*state, ranges, *record);
+    const std::vector<Action> actions = removals(claims);
+    if (actions.empty()) {
+      report.left_alone = std::move(claims.foreign);
+      for (const NextHop& next_hop : claims.ours.next_hops)
+        report.left_alone.push_back(
+            fmt::format("nexthop id {}: ours, but others' routes use it", next_hop.id));
+      if (auto saved = store.save(Ownership::of(claims.ours)); !saved)
+        return tl::unexpected(saved.error());
+      return report;
+    }
+    if (round == 0)
+      count(actions, report);
+    // What fails shows in the next round's read back; only a refusal of everything is worth a word
+    // of its own.
+    const auto failed = kernel.apply(actions);
+    if (!failed)
+      return tl::unexpected(failed.error());
+    if (failed->size() == actions.size() && failed->front().error == EPERM)
+      return fail(Errc::permission, "not allowed to change routes; CAP_NET_ADMIN is needed");
+  }
+  return fail(Errc::kernel, "something puts back what is being removed; is an agent running?");
+}
+
+}  // namespace heddle

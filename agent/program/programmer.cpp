@@ -1,0 +1,490 @@
+#include "agent/program/programmer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "agent/program/claims.h"
+#include "agent/program/desire.h"
+#include "agent/program/main_view.h"
+#include "agent/program/prerequisites.h"
+#include "agent/program/verifier.h"
+
+namespace heddle {
+namespace {
+
+// Reading everything may take at most about a tenth of the time, however fast things change; and a
+// withdrawal that was lost is still found within rule 12's 100 ms.
+constexpr Duration kReadGapLeast = std::chrono::milliseconds{20};
+constexpr Duration kReadGapMost = std::chrono::seconds{1};
+constexpr int kReadGapFactor = 10;
+constexpr Duration kRetryFirst = std::chrono::milliseconds{100};
+constexpr Duration kRetryMost = std::chrono::seconds{10};
+// The kernel itself asks three times, a second apart, before it gives a neighbour up.
+constexpr Duration kAskAgain = std::chrono::seconds{1};
+
+bool is_removal(const Action& action) {
+  return std::holds_alternative<RemoveRoute>(action);
+}
+
+}  // namespace
+
+class Programmer::Impl {
+ public:
+  Impl(RouteKernel& kernel, OwnershipStore& store, const Clock& clock, ProgramConfig config)
+      : kernel_(kernel),
+        store_(store),
+        clock_(clock),
+        config_(std::move(config)),
+        view_(config_.uplinks) {}
+
+  Result<void> start() {
+    if (auto subscribed = kernel_.subscribe(); !subscribed)
+      return subscribed;
+    prepare_full_check();
+    if (auto read = read_all(); !read)
+      return read;
+    plan_.pins = pins_of(installed_, view_);
+    return {};
+  }
+
+  void want(NodePlan plan) {
+    plan_ = std::move(plan);
+    why_nothing_.clear();
+    asked_at_ = clock_.now();
+    acknowledgement_due_ = dirty_ = true;
+    retry_gap_ = kRetryFirst;
+  }
+
+  void want_nothing(std::string why) {
+    want({});
+    why_nothing_ = std::move(why);
+  }
+
+  void kernel_changed(const KernelEvent& event) {
+    std::visit([this](const auto& e) { take(e); }, event);
+  }
+
+  std::optional<Time> next_deadline() const {
+    if (dirty_)
+      return Time{};
+    Time next = last_read_ + config_.full_check;
+    if (read_again_)
+      next = std::min(next, last_read_ + read_gap_);
+    for (const auto& due : {retry_at_, ask_at_}) {
+      if (due)
+        next = std::min(next, *due);
+    }
+    return next;
+  }
+
+  std::optional<Acknowledgement> step() {
+    const Time now = clock_.now();
+    const bool full_check = now >= last_read_ + config_.full_check;
+    if (full_check || (read_again_ && now >= last_read_ + read_gap_)) {
+      if (full_check)
+        prepare_full_check();
+      if (!read_all()) {
+        // What is known goes on being enforced, above all withdrawals; the gap is the back-off.
+        last_read_ = now;
+        read_gap_ = std::min(kReadGapMost, 2 * read_gap_);
+        read_again_ = true;
+      }
+      dirty_ = true;
+    }
+    const bool retry = retry_at_ && now >= *retry_at_;
+    const bool ask = ask_at_ && now >= *ask_at_;
+    if (!dirty_ && !retry && !ask)
+      return std::nullopt;
+    dirty_ = false;
+    retry_at_.reset();
+    if (ask)
+      ask_at_.reset();
+    if (retry)
+      verifier_.forget_failures();
+    if (config_.mode == Mode::program)
+      program(now);
+    refresh_withdrawn();
+    return news();
+  }
+
+  Acknowledgement state() const { return state_; }
+  const std::vector<Withdrawal>& withdrawn() const { return withdrawn_; }
+  const ProgramCounters& counters() const { return counters_; }
+  const std::string& why_nothing() const { return why_nothing_; }
+
+  EnforcerCapability capability() const {
+    const std::string& why = !unable_.empty() ? unable_ : unfit_;
+    return {.name = "port-tables",
+            .granularity = Granularity::port_and_destination,
+            .usable = why.empty(),
+            .reason = why};
+  }
+
+ private:
+  using RouteKey = std::pair<std::uint32_t, IpAddress>;
+
+  // Events.
+  void note(MainView::Effect effect) {
+    if (effect == MainView::Effect::read_again)
+      read_again_ = true;
+    if (effect != MainView::Effect::none)
+      dirty_ = true;
+  }
+  void take(const LinkEvent& event) { note(view_.apply(event)); }
+  void take(const NeighbourEvent& event) { note(view_.apply(event)); }
+  void take(const RouteEvent& event) {
+    const KernelRoute& r = event.route;
+    const RoutingRanges& ours = config_.ranges;
+    if (r.protocol == ours.protocol || ours.owns_table(r.table) ||
+        ours.owns_next_hop(r.next_hop_id))
+      read_again_ = true;
+    note(view_.apply(event));
+  }
+  void take(const NextHopEvent& event) {
+    const KernelNextHop& n = event.next_hop;
+    const auto owns = [&](std::uint32_t id) { return config_.ranges.owns_next_hop(id); };
+    if (owns(n.id) || n.protocol == config_.ranges.protocol ||
+        std::any_of(n.members.begin(), n.members.end(), owns))
+      read_again_ = true;
+    note(view_.apply(event));
+  }
+  void take(const RuleEvent& event) {
+    const KernelRule& r = event.rule;
+    if (r.priority == config_.ranges.rule_priority || r.protocol == config_.ranges.protocol ||
+        config_.ranges.owns_table(r.table))
+      read_again_ = true;
+  }
+  void take(const SettingsEvent&) { read_again_ = true; }
+  void take(const EventsLost&) {
+    ++counters_.events_lost;
+    read_again_ = true;
+  }
+
+  // Reading.
+  void prepare_full_check() {
+    const auto probed = kernel_.probe();
+    unable_ = probed ? std::string{} : probed.error().message;
+    verifier_.forget();
+    if (counters_.full_reads != 0 && record_error_.empty())
+      return;  // the record in memory is the one that we wrote
+    auto record = store_.load();
+    record_error_ = record ? std::string{} : record.error().message;
+    record_ = record ? std::move(*record) : Ownership{};
+  }
+
+  Result<void> read_all() {
+    const Time begin = clock_.now();
+    auto state = kernel_.read();
+    if (!state)
+      return tl::unexpected(state.error());
+    ++counters_.full_reads;
+    last_read_ = clock_.now();
+    read_gap_ = std::clamp((last_read_ - begin) * kReadGapFactor, kReadGapLeast, kReadGapMost);
+    read_again_ = state->inconsistent;
+    view_.load(*state);
+    Claims claims = claim(*state, config_.ranges, record_);
+    if (counters_.full_reads > 1 && claims.ours != installed_)
+      ++counters_.repairs;
+    conflict_ = claims.conflict();
+    // A damaged record says nothing of a kernel in which there is nothing to say anything of.
+    if (claims.foreign_count == 0)
+      record_error_.clear();
+    adopt(std::move(claims));
+    unfit_ = missing_prerequisite(
+        {.view = view_, .uplinks = config_.uplinks, .host_ports = config_.host_ports});
+    return {};
+  }
+
+  bool read_back() {
+    const auto state = kernel_.read_ours();
+    if (!state) {
+      read_again_ = true;
+      return false;
+    }
+    Claims claims = claim(*state, config_.ranges, record_);
+    // Only a full read sees enough to say whose it is.
+    if (claims.foreign_count != 0 && conflict_.empty())
+      read_again_ = true;
+    adopt(std::move(claims));
+    return true;
+  }
+
+  void adopt(Claims claims) {
+    installed_ = std::move(claims.ours);
+    refused_by_hardware_ = std::move(claims.refused_by_hardware);
+    lent_ = std::move(claims.lent);
+  }
+
+  // Programming. While something forbids it, what is ours is taken away: nothing proves it right.
+  bool may_program() const {
+    return unable_.empty() && unfit_.empty() && conflict_.empty() && record_error_.empty();
+  }
+
+  void program(Time now) {
+    static const std::vector<Pin> kNone;
+    failures_.clear();
+    Desire desired = desire({.pins = may_program() ? plan_.pins : kNone,
+                             .view = view_,
+                             .installed = installed_,
+                             .record = record_,
+                             .uplinks = config_.uplinks,
+                             .host_ports = config_.host_ports,
+                             .ranges = config_.ranges});
+    counters_.pins_withdrawn +=
+        desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
+    withdrawn_pins_ = desired.withdrawn;
+    const bool settled = !unable_.empty() || converge(desired.tables);
+    ask_for(desired.unresolved, now);
+    verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_);
+    if (settled && !verifier_.any_failure()) {
+      retry_gap_ = kRetryFirst;
+    } else {
+      retry_at_ = now + retry_gap_;
+      retry_gap_ = std::min(kRetryMost, 2 * retry_gap_);
+    }
+    summarise(desired);
+  }
+
+  // True if what is read back is what was wanted.
+  bool converge(const PortTables& wanted) {
+    Reconciliation todo = reconcile(wanted, installed_);
+    if (!todo.make.empty()) {
+      // The record first: whatever happens after it, it names all that can be there.
+      if (!write_ahead(wanted))
+        std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
+      if (!apply(todo.make))
+        return false;
+    }
+    std::vector<Action> sweep = reconcile(wanted, installed_).sweep;
+    // Others' routes would go with it.
+    std::erase_if(sweep, [&](const Action& a) {
+      const auto* const removal = std::get_if<RemoveNextHop>(&a);
+      return removal != nullptr && std::binary_search(lent_.begin(), lent_.end(), removal->id);
+    });
+    if (!sweep.empty() && !apply(sweep))
+      return false;
+    if (!todo.make.empty() || !sweep.empty())
+      shrink_record();
+    return reconcile(wanted, installed_).empty();
+  }
+
+  // Applies and reads back. False if what is installed now is not known.
+  bool apply(const std::vector<Action>& actions) {
+    if (actions.empty())
+      return true;
+    const auto failed = kernel_.apply(actions);
+    if (failed) {
+      counters_.changes += actions.size() - failed->size();
+      for (const ActionFailure& f : *failed)
+        note_failure(actions[f.action], f);
+    }
+    return read_back() && failed.has_value();
+  }
+
+  void note_failure(const Action& action, const ActionFailure& failure) {
+    std::string reason = fmt::format(
+        "the kernel refuses {}: {}", to_string(action),
+        failure.message.empty() ? std::strerror(failure.error) : failure.message.c_str());
+    if (const auto* a = std::get_if<AddRoute>(&action)) {
+      failures_[{a->route.table, a->route.destination}] = std::move(reason);
+    } else if (const auto* m = std::get_if<MoveRoute>(&action)) {
+      failures_[{m->route.table, m->route.destination}] = std::move(reason);
+    } else if (std::holds_alternative<AddNextHop>(action) ||
+               std::holds_alternative<AddRule>(action)) {
+      failures_.try_emplace({0, IpAddress{}}, std::move(reason));
+    }
+  }
+
+  bool write_ahead(const PortTables& wanted) {
+    const Ownership needed = Ownership::of(wanted);
+    if (record_.covers(needed))
+      return true;
+    Ownership more = record_.merged(needed);
+    if (const auto saved = store_.save(more); !saved) {
+      failures_.try_emplace({0, IpAddress{}}, saved.error().message);
+      return false;
+    }
+    record_ = std::move(more);
+    return true;
+  }
+
+  void shrink_record() {
+    Ownership now = Ownership::of(installed_);
+    // If this fails, the record names more than there is, which is harmless, and is tried again at
+    // the next change.
+    if (record_error_.empty() && now != record_ && store_.save(now))
+      record_ = std::move(now);
+  }
+
+  void ask_for(const std::vector<std::pair<std::uint32_t, IpAddress>>& gateways, Time now) {
+    if (gateways.empty()) {
+      ask_at_.reset();
+      asked_.clear();
+      return;
+    }
+    // At once for a new one; the others when their time comes.
+    const bool all = !ask_at_;
+    for (const auto& gateway : gateways) {
+      if (all || !asked_.contains(gateway))
+        kernel_.resolve(gateway.first, gateway.second);
+    }
+    asked_ = {gateways.begin(), gateways.end()};
+    if (all)
+      ask_at_ = now + kAskAgain;
+  }
+
+  // Acknowledging.
+  bool is_installed(const PinRoute& route) const {
+    return std::binary_search(installed_.routes.begin(), installed_.routes.end(), route);
+  }
+
+  void summarise(const Desire& desired) {
+    Acknowledgement next;
+    next.version = plan_.version;
+    next.conflict = conflict_;
+    std::vector<Pin> good;
+    good.reserve(desired.held.size());
+    std::map<std::size_t, Error> bad(desired.not_held.begin(), desired.not_held.end());
+    for (const Desire::Held& held : desired.held) {
+      const std::string* const wrong = verifier_.failure(held.route);
+      if (!is_installed(held.route)) {
+        bad[held.pin] = {Errc::kernel, why_missing(held.route)};
+      } else if (std::binary_search(refused_by_hardware_.begin(), refused_by_hardware_.end(),
+                                    held.route)) {
+        bad[held.pin] = {Errc::unsupported, "the hardware refused the route"};
+      } else if (wrong != nullptr) {
+        bad[held.pin] = {Errc::kernel, *wrong};
+      } else {
+        good.push_back(plan_.pins[held.pin]);
+      }
+    }
+    if (!may_program()) {
+      const Error why = refusal();
+      for (std::size_t i = 0; i < plan_.pins.size(); ++i)
+        bad[i] = why;
+    }
+    for (auto& [pin, error] : bad)
+      next.failed.push_back(
+          {.unit = plan_.pins[pin].unit, .code = error.code, .reason = std::move(error.message)});
+    next.installed = static_cast<std::uint32_t>(good.size());
+    next.digest = digest(good);
+    next.apply_time = state_.apply_time;
+    if (acknowledgement_due_)
+      next.apply_time = clock_.now() - asked_at_;
+    if (next != state_)
+      acknowledgement_due_ = true;
+    state_ = std::move(next);
+  }
+
+  std::string why_missing(const PinRoute& route) const {
+    auto known = failures_.find({route.table, route.destination});
+    if (known == failures_.end())
+      known = failures_.find({0, IpAddress{}});
+    return known == failures_.end() ? "not there when read back" : known->second;
+  }
+
+  Error refusal() const {
+    if (!record_error_.empty())
+      return {Errc::io, record_error_};
+    if (!conflict_.empty())
+      return {Errc::foreign_state, "foreign state where only ours may be: " + conflict_};
+    return {Errc::unsupported, capability().reason};
+  }
+
+  void refresh_withdrawn() {
+    std::vector<IpAddress> destinations;
+    for (const Pin& pin : plan_.pins)
+      destinations.push_back(destination_of(pin.unit));
+    std::sort(destinations.begin(), destinations.end());
+    destinations.erase(std::unique(destinations.begin(), destinations.end()), destinations.end());
+    withdrawn_ = view_.withdrawn(destinations);
+  }
+
+  std::optional<Acknowledgement> news() {
+    if (config_.mode != Mode::program || !std::exchange(acknowledgement_due_, false))
+      return std::nullopt;
+    return state_;
+  }
+
+  RouteKernel& kernel_;
+  OwnershipStore& store_;
+  const Clock& clock_;
+  ProgramConfig config_;
+
+  MainView view_;
+  PortTables installed_;  // as last read back
+  std::vector<PinRoute> refused_by_hardware_;
+  std::vector<std::uint32_t> lent_;
+  Ownership record_;  // as in the store
+  Verifier verifier_;
+
+  // What forbids programming, by what would lift it.
+  std::string unable_;        // by another kernel or more capabilities
+  std::string unfit_;         // by other settings
+  std::string conflict_;      // by removing what is foreign
+  std::string record_error_;  // by a readable record
+
+  NodePlan plan_;
+  std::string why_nothing_;
+  Time asked_at_;
+  Acknowledgement state_;
+  std::vector<Withdrawal> withdrawn_;
+  std::map<RouteKey, std::string> failures_;  // of the last attempt; table 0: not about one route
+  std::size_t withdrawn_pins_{};
+  ProgramCounters counters_;
+
+  bool dirty_{true};
+  bool acknowledgement_due_{};
+  bool read_again_{};
+  Time last_read_;
+  Duration read_gap_{kReadGapLeast};
+  std::optional<Time> retry_at_;
+  Duration retry_gap_{kRetryFirst};
+  std::optional<Time> ask_at_;
+  std::set<std::pair<std::uint32_t, IpAddress>> asked_;
+};
+
+Programmer::Programmer(RouteKernel& kernel, OwnershipStore& store, const Clock& clock,
+                       ProgramConfig config)
+    : impl_(std::make_unique<Impl>(kernel, store, clock, std::move(config))) {}
+Programmer::~Programmer() = default;
+
+Result<void> Programmer::start() {
+  return impl_->start();
+}
+void Programmer::want(NodePlan plan) {
+  impl_->want(std::move(plan));
+}
+void Programmer::want_nothing(std::string why) {
+  impl_->want_nothing(std::move(why));
+}
+const std::string& Programmer::why_nothing() const {
+  return impl_->why_nothing();
+}
+void Programmer::kernel_changed(const KernelEvent& event) {
+  impl_->kernel_changed(event);
+}
+std::optional<Time> Programmer::next_deadline() const {
+  return impl_->next_deadline();
+}
+std::optional<Acknowledgement> Programmer::step() {
+  return impl_->step();
+}
+Acknowledgement Programmer::state() const {
+  return impl_->state();
+}
+const std::vector<Withdrawal>& Programmer::withdrawn() const {
+  return impl_->withdrawn();
+}
+EnforcerCapability Programmer::capability() const {
+  return impl_->capability();
+}
+const ProgramCounters& Programmer::counters() const {
+  return impl_->counters();
+}
+
+}  // namespace heddle
