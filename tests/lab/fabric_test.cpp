@@ -1,7 +1,6 @@
 #include "tests/lab/fabric.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,18 +39,8 @@ std::set<std::uint32_t> offered(Fabric& fabric, int leaf, int remote) {
   return {};
 }
 
-// Waits for the nth event of a kind; the time it carries.
 Time await(const Routing& routing, RoutingEvent::Kind kind, int count) {
-  const Time patience = boot_now() + 5s;
-  while (boot_now() < patience) {
-    int seen = 0;
-    for (const RoutingEvent& event : routing.events())
-      if (event.kind == kind && ++seen == count)
-        return event.at;
-    ::poll(nullptr, 0, 1);
-  }
-  ADD_FAILURE() << "routing did not get there";
-  return {};
+  return must(routing.await(kind, count, {}, 5s)).at;
 }
 
 TEST(Fabric, IsRaisedInLessThanASecondAndLeavesNothingBehind) {

@@ -9,7 +9,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kShortestTimeout = 25ms;
+// A window that shares a slow link with four others takes 50 ms to drain; shorter patience would
+// repeat packets that are only waiting, and the repeats would queue behind them.
+constexpr Duration kFirstTimeout = 100ms;  // while the round trip is not known
+constexpr Duration kShortestTimeout = 50ms;
 constexpr Duration kLongestTimeout = 400ms;
 
 }  // namespace
@@ -112,7 +115,8 @@ void Sender::on_deadline(Time now) {
 }
 
 void Sender::arm(Time now) {
-  const Duration base = std::max(kShortestTimeout, round_trip_ * 2);
+  const Duration base =
+      round_trip_ == Duration::zero() ? kFirstTimeout : std::max(kShortestTimeout, round_trip_ * 2);
   deadline_ = now + std::min(kLongestTimeout, base * (1 << std::min(backoff_, 4)));
 }
 

@@ -135,7 +135,7 @@ TEST(QueuePair, WaitsLongerAfterEachTimeoutThatBringsNothing) {
   Wire wire;
   wire.fate = [](std::uint64_t) { return Wire::kLost; };
   wire.sender.post(kPayload);
-  EXPECT_FALSE(wire.run(180ms));  // 25, then 50, then 100 ms; the next would be at 375
+  EXPECT_FALSE(wire.run(710ms));  // 100, then 200, then 400 ms; the next would be at 1,100
   EXPECT_EQ(wire.sender.counters().timeouts, 3U);
 }
 

@@ -143,14 +143,36 @@ std::vector<RoutingEvent> Routing::events() const {
   return events_;
 }
 
+Result<RoutingEvent> Routing::await(RoutingEvent::Kind kind, int count, Time since,
+                                    Duration patience) const {
+  std::unique_lock lock(mutex_);
+  RoutingEvent found;
+  const bool came = news_.wait_for(lock, patience, [&] {
+    int seen = 0;
+    for (const RoutingEvent& event : events_) {
+      if (event.kind != kind || event.at < since || ++seen < count)
+        continue;
+      found = event;
+      return true;
+    }
+    return false;
+  });
+  if (!came)
+    return fail(Errc::timeout, "routing has not got there");
+  return found;
+}
+
 std::vector<std::string> Routing::complaints() const {
   const std::lock_guard lock(mutex_);
   return complaints_;
 }
 
 void Routing::note(RoutingEvent event) {
-  const std::lock_guard lock(mutex_);
-  events_.push_back(event);
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(event);
+  }
+  news_.notify_all();
 }
 
 void Routing::complain(const Result<void>& result) {

@@ -4,6 +4,7 @@
 // from any thread.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -61,6 +62,9 @@ class Routing {
 
   // In the order they happened; `withdrawn` and `restored` once all tables hold it.
   std::vector<RoutingEvent> events() const;
+  // Waits for the nth event of a kind at or after `since`; Errc::timeout.
+  Result<RoutingEvent> await(RoutingEvent::Kind kind, int count, Time since,
+                             Duration patience) const;
   // The kernel's refusals, which leave routing wrong; empty in a healthy laboratory.
   std::vector<std::string> complaints() const;
 
@@ -94,6 +98,7 @@ class Routing {
   std::vector<std::vector<int>> uplink_index_;  // by leaf, by spine
   int stop_{-1};
   mutable std::mutex mutex_;
+  mutable std::condition_variable news_;
   std::vector<RoutingEvent> events_;
   std::vector<std::string> complaints_;
   std::thread thread_;
