@@ -1,0 +1,4 @@
+# The units, as systemd itself judges them.
+add_test(NAME Units.AreAsSystemdWantsThem
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/systemd/check ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+set_tests_properties(Units.AreAsSystemdWantsThem PROPERTIES LABELS unit TIMEOUT 120)
