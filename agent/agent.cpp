@@ -1,22 +1,16 @@
 #include "agent/agent.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "agent/program/main_view.h"
 #include "common/runtime/log.h"
 #include "common/wire/codec.h"
 
 namespace heddle {
 namespace {
-
-bool matches(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns, [&name](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  });
-}
 
 std::vector<PortStatus> without_counters(std::vector<PortStatus> ports) {
   for (PortStatus& port : ports)
@@ -152,7 +146,7 @@ std::vector<PortStatus> Agent::own_ports() {
     return {};
   }
   std::erase_if(*ports, [this](const PortStatus& port) {
-    return !matches(config_.uplinks, port.name) && !matches(config_.host_ports, port.name);
+    return !matches_any(config_.uplinks, port.name) && !matches_any(config_.host_ports, port.name);
   });
   return *std::move(ports);
 }

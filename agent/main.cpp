@@ -155,7 +155,7 @@ Result<void> make_directory(const std::filesystem::path& path) {
 }
 
 OwnershipFile ownership_of(const AgentConfig& config, const std::string& boot_id) {
-  return OwnershipFile((config.state_dir / "ownership").string(), boot_id);
+  return OwnershipFile(config.state_dir.string(), boot_id);
 }
 
 Result<ClientOptions> client_options(const AgentConfig& config) {
