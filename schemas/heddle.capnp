@@ -45,7 +45,9 @@
 # A receiver refuses a message that breaks one, whole:
 #   - a message: 16 MiB packed, 32 MiB unpacked;
 #   - a list: 131,072 elements; ports 4,096; enforcers and sources 64 each;
-#   - a name (node, job, enforcer, source, command, software, boot id): 1 to 64 octets, no space, control character or '/';
+#   - a name (node, enforcer, source): 1 to 64 octets, no space, control character or '/';
+#   - software and boot id: up to 64 octets;
+#   - a command: words of such characters with one space between them, 1 to 64 octets;
 #   - a port: an interface's name, 1 to 15 octets, no space, control character or '/';
 #   - a text for people: 1,024 octets of UTF-8, which the sender cuts; an argument: 1,024 octets;
 #   - a time or a duration: 0 to 2^63 - 1 nanoseconds, where no narrower range is given.

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string_view>
 
+#include "common/wire/checks.h"
 #include "common/wire/codec.h"
 #include "common/wire/limits.h"
 #include "schemas/heddle.capnp.h"
@@ -18,31 +19,8 @@ namespace heddle {
 namespace {
 
 namespace ws = schema;
-using wire::kMaxElements;
+using namespace wire;
 
-struct Refused {
-  Error error;
-};
-
-[[noreturn]] void refuse(Errc code, std::string message) {
-  throw Refused{{code, std::move(message)}};
-}
-
-void require(bool condition, const char* field, const char* rule) {
-  if (!condition)
-    refuse(Errc::parse, fmt::format("{} {}", field, rule));
-}
-
-// Enumerants keep their numbers in both worlds; one beyond the last that we know is of a later
-// version.
-template <class Core, class Wire>
-Core enumerant(Wire value, Core last, const char* field) {
-  if (static_cast<std::uint16_t>(value) > static_cast<std::uint16_t>(last)) {
-    refuse(Errc::unsupported, fmt::format("{} has the value {}, which a later version defines",
-                                          field, static_cast<std::uint16_t>(value)));
-  }
-  return static_cast<Core>(static_cast<std::uint16_t>(value));
-}
 static_assert(static_cast<int>(ws::ErrorCode::INVALID_ARGUMENT) ==
               static_cast<int>(Errc::invalid_argument));
 static_assert(static_cast<int>(ws::ErrorCode::FOREIGN_STATE) ==
@@ -56,51 +34,6 @@ static_assert(static_cast<int>(ws::Granularity::QUEUE_PAIR) ==
 
 Errc error_code(ws::ErrorCode code) {
   return enumerant(code, Errc::unobservable, "an error code");
-}
-
-std::string text(capnp::Text::Reader from, std::size_t max, const char* field) {
-  require(from.size() <= max, field, "is too long");
-  return {from.cStr(), from.size()};
-}
-
-bool name_character(char c) {
-  return static_cast<unsigned char>(c) > ' ' && c != 0x7f && c != '/';
-}
-
-std::string optional_name(capnp::Text::Reader from, std::size_t max, const char* field) {
-  std::string name = text(from, max, field);
-  require(std::ranges::all_of(name, name_character), field,
-          "holds a space, a control character or '/'");
-  return name;
-}
-
-std::string name(capnp::Text::Reader from, const char* field) {
-  require(from.size() > 0, field, "is empty");
-  return optional_name(from, wire::kMaxNameBytes, field);
-}
-
-std::string port_name(capnp::Text::Reader from) {
-  require(from.size() > 0, "a port's name", "is empty");
-  return optional_name(from, wire::kMaxPortBytes, "a port's name");
-}
-
-std::string people_text(capnp::Text::Reader from, const char* field) {
-  return text(from, wire::kMaxTextBytes, field);
-}
-
-Duration duration(std::uint64_t ns, Duration min, Duration max, const char* field) {
-  require(
-      ns <= static_cast<std::uint64_t>(max.count()) && static_cast<std::int64_t>(ns) >= min.count(),
-      field, "is out of range");
-  return Duration(static_cast<std::int64_t>(ns));
-}
-
-Duration any_duration(std::uint64_t ns, const char* field) {
-  return duration(ns, {}, Duration::max(), field);
-}
-
-Duration lease(std::uint64_t ns) {
-  return duration(ns, {}, wire::kLongestLease, "the lease");
 }
 
 IpAddress v4(std::uint32_t n) {
@@ -233,7 +166,7 @@ auto read_all(List list, std::size_t max, const char* field) {
 }
 
 std::vector<PortStatus> ports(capnp::List<ws::PortStatus>::Reader list) {
-  return read_all(list, wire::kMaxPorts, "the list of ports");
+  return read_all(list, kMaxPorts, "the list of ports");
 }
 
 // The addresses and names that a flow table's rows refer to by number.
@@ -310,7 +243,7 @@ std::vector<FlowDelta> read(ws::FlowTable::Reader from) {
     flow.packets = packets[i];
     flow.message_length = Bytes{message_length[i]};
     flow.out_port = dictionary.name_of(out_port[i]);
-    require(flow.out_port.size() <= wire::kMaxPortBytes, "a port's name", "is too long");
+    require(flow.out_port.size() <= kMaxPortBytes, "a port's name", "is too long");
     flow.source = dictionary.name_of(seen_by[i]);
     flow.reset = reset[i];
   }
@@ -318,25 +251,24 @@ std::vector<FlowDelta> read(ws::FlowTable::Reader from) {
 }
 
 Hello read(ws::Hello::Reader from) {
-  return {
-      .role = enumerant(from.getRole(), Role::cli, "the role"),
-      .mode = enumerant(from.getMode(), Mode::program, "the mode"),
-      .disabled = from.getDisabled(),
-      .software = optional_name(from.getSoftware(), wire::kMaxNameBytes, "the software's version"),
-      .boot_id = optional_name(from.getBootId(), wire::kMaxNameBytes, "the boot id"),
-      .instance = from.getInstance(),
-      .installed = read(from.getInstalled()),
-      .highest_seen = read(from.getHighestSeen()),
-      .digest = from.getDigest(),
-      .enforcers = read_all(from.getEnforcers(), wire::kMaxCapabilities, "the list of enforcers"),
-      .sources = read_all(from.getSources(), wire::kMaxCapabilities, "the list of sources"),
-      .ports = ports(from.getPorts())};
+  return {.role = enumerant(from.getRole(), Role::cli, "the role"),
+          .mode = enumerant(from.getMode(), Mode::program, "the mode"),
+          .disabled = from.getDisabled(),
+          .software = text(from.getSoftware(), kMaxNameBytes, "the software's version"),
+          .boot_id = text(from.getBootId(), kMaxNameBytes, "the boot id"),
+          .instance = from.getInstance(),
+          .installed = read(from.getInstalled()),
+          .highest_seen = read(from.getHighestSeen()),
+          .digest = from.getDigest(),
+          .enforcers = read_all(from.getEnforcers(), kMaxCapabilities, "the list of enforcers"),
+          .sources = read_all(from.getSources(), kMaxCapabilities, "the list of sources"),
+          .ports = ports(from.getPorts())};
 }
 
 Welcome read(ws::Welcome::Reader from) {
   return {.version = read(from.getVersion()),
-          .report_interval = duration(from.getReportInterval(), wire::kShortestReportInterval,
-                                      wire::kLongestReportInterval, "the report interval"),
+          .report_interval = duration(from.getReportInterval(), kShortestReportInterval,
+                                      kLongestReportInterval, "the report interval"),
           .lease = lease(from.getLease())};
 }
 
@@ -414,13 +346,11 @@ Switch read(ws::Switch::Reader from) {
 }
 
 Request read(ws::Request::Reader from) {
-  Request request{.id = from.getId(),
-                  .command = text(from.getCommand(), wire::kMaxNameBytes, "the command"),
-                  .arguments = {}};
+  Request request{.id = from.getId(), .command = command(from.getCommand()), .arguments = {}};
   const auto arguments = from.getArguments();
   require(arguments.size() <= kMaxElements, "the list of arguments", "has too many elements");
   for (const auto argument : arguments) {
-    request.arguments.push_back(text(argument, wire::kMaxTextBytes, "an argument"));
+    request.arguments.push_back(text(argument, kMaxTextBytes, "an argument"));
   }
   return request;
 }
@@ -481,7 +411,7 @@ Envelope read(ws::Envelope::Reader from) {
 // The packed reader copies into words of its own, so the alignment of the bytes does not matter.
 Envelope read_packed(kj::ArrayInputStream& stream) {
   capnp::ReaderOptions options;
-  options.traversalLimitInWords = wire::kMaxUnpackedWords;
+  options.traversalLimitInWords = kMaxUnpackedWords;
   options.nestingLimit = 16;
   capnp::PackedMessageReader message(stream, options);
   return read(message.getRoot<ws::Envelope>());

@@ -1,0 +1,121 @@
+// One message of every kind, with every field set: what the recorded bytes in corpus/ decode to.
+// Fixed for good; a new field gets a new example beside the old one.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/core/messages.h"
+
+namespace heddle::test {
+
+inline IpAddress v6_example(std::uint8_t last) {
+  IpAddress address{.family = Family::v6, .octets = {}};
+  address.octets = {0x20, 0x01, 0x0d, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, last};
+  return address;
+}
+
+inline NodePlan plan_example() {
+  return {.node = "leaf1",
+          .version = {3, 17},
+          .pins = {
+              {ByDestination{IpAddress::v4(10, 2, 1, 2)}, HostRoute{"eth0"}, "first hop leaf2"},
+              {ByPortAndDestination{"p1", IpAddress::v4(10, 2, 1, 2)}, PortTableRoute{"up3"},
+               "off spine7"},
+              {ByPortAndDestination{"p1", v6_example(1)}, FlowMark{"up4"}, ""},
+              {ByQueuePair{v6_example(1), v6_example(2), 51'986},
+               SegmentList{{v6_example(3), v6_example(4)}}, "\xc3\xa9"},
+          }};
+}
+
+inline std::vector<PortStatus> ports_example() {
+  return {{"up1", true, 1'000'000'007, 2}, {"p1", false, 0, ~std::uint64_t{0}}};
+}
+
+// Two subflows over IPv4 and one over IPv6, of two ports and two sources; first seen before and
+// after 1970.
+inline std::vector<FlowDelta> flows_example() {
+  const IpAddress a = IpAddress::v4(10, 1, 1, 2), b = IpAddress::v4(10, 2, 1, 2);
+  return {
+      {{a, b, 51'986, 0x123456, WallTime(Duration(1'764'500'000'123'456'789))},
+       Bytes{12'500'000'000},
+       3'051'757,
+       Bytes{4'194'304},
+       "up1",
+       "ebpf",
+       false},
+      {{b, a, 49'152, 1, WallTime(Duration(-5))}, Bytes{0}, 0, Bytes{0}, "", "psample", true},
+      {{v6_example(1), v6_example(2), 65'535, 0xffffff,
+        WallTime(Duration(1'764'500'000'000'000'000))},
+       Bytes{~std::uint64_t{0}},
+       1,
+       Bytes{1},
+       "up2",
+       "ebpf",
+       false},
+  };
+}
+
+// By file name in corpus/.
+inline std::vector<std::pair<std::string, Envelope>> examples() {
+  const NodePlan plan = plan_example();
+  const auto from_agent = [](Message message) { return Envelope{"leaf1", 42, std::move(message)}; };
+  const auto from_coordinator = [](Message message) {
+    return Envelope{"coordinator", 7, std::move(message)};
+  };
+  return {
+      {"hello",
+       from_agent(Hello{.role = Role::leaf,
+                        .mode = Mode::program,
+                        .disabled = true,
+                        .software = "0.1.0",
+                        .boot_id = "3f1c2a54-7d0e-4b7c-9a51-0d6f5f1b2c3d",
+                        .instance = 0x0123456789abcdef,
+                        .installed = {3, 16},
+                        .highest_seen = {3, 17},
+                        .digest = 0xfedcba9876543210,
+                        .enforcers = {{"port-tables", Granularity::port_and_destination, true, ""},
+                                      {"flow-marks", Granularity::queue_pair, false, "no nft"}},
+                        .sources = {{"ebpf", true, ""}, {"rdma", false, "no device"}},
+                        .ports = ports_example()})},
+      {"welcome",
+       from_coordinator(Welcome{{3, 17}, std::chrono::seconds(1), std::chrono::seconds(120)})},
+      {"refusal", from_coordinator(Refusal{Errc::duplicate, "another leaf1 is connected"})},
+      {"report", from_agent(Report{.number = 9,
+                                   .begin = Time(Duration(123'456'789'012)),
+                                   .length = std::chrono::milliseconds(1'000),
+                                   .gap = true,
+                                   .flows = flows_example(),
+                                   .ports = ports_example()})},
+      {"link-change", from_agent(LinkChange{ports_example(),
+                                            {{{IpAddress::v4(10, 2, 0, 0), 16}, "up1"},
+                                             {{v6_example(0), 128}, "up2"},
+                                             {{}, "up3"}}})},
+      {"acknowledgement",
+       from_agent(Acknowledgement{.version = {3, 17},
+                                  .digest = 5,
+                                  .installed = 3,
+                                  .failed = {{plan.pins[0].unit, Errc::kernel, "no route"},
+                                             {plan.pins[3].unit, Errc::unobservable, ""}},
+                                  .disabled = true,
+                                  .conflict = "table 18800 holds a route of protocol 99",
+                                  .apply_time = std::chrono::microseconds(812)})},
+      {"plan-diff", from_coordinator(PlanDiff{.node = "leaf1",
+                                              .base = {3, 16},
+                                              .version = {3, 17},
+                                              .set = {plan.pins[1], plan.pins[3]},
+                                              .removed = {plan.pins[0].unit, plan.pins[2].unit},
+                                              .digest = 77})},
+      {"snapshot", from_coordinator(Snapshot{plan, digest(plan.pins)})},
+      {"snapshot-request", from_agent(SnapshotRequest{{3, 15}, "gap"})},
+      {"heartbeat", from_coordinator(Heartbeat{{3, 17}, 99, std::chrono::hours(24)})},
+      {"switch", from_coordinator(Switch{true, "admin"})},
+      {"request",
+       Envelope{"admin", 1,
+                Request{0xffffffffffffffff, "plan", {"explain", "10.1.1.2 10.2.1.2", ""}}}},
+      {"reply", from_coordinator(Reply{8, 4, R"({"flow":null})", "no such flow"})},
+  };
+}
+
+}  // namespace heddle::test

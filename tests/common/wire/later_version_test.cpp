@@ -1,0 +1,163 @@
+// What a receiver does with what a later version, or a sender that only pretends, might write:
+// messages that encode() cannot make, built here by hand from the schema.
+#include <capnp/any.h>
+#include <capnp/message.h>
+#include <capnp/schema.h>
+#include <capnp/serialize-packed.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "common/wire/codec.h"
+#include "schemas/heddle.capnp.h"
+
+namespace heddle {
+namespace {
+
+namespace ws = schema;
+using testing::HasSubstr;
+
+Result<Envelope> decode_built(const std::function<void(ws::Envelope::Builder)>& fill) {
+  capnp::MallocMessageBuilder message;
+  auto root = message.initRoot<ws::Envelope>();
+  root.setProtocol(1);
+  root.setLeast(1);
+  root.setNode("leaf1");
+  fill(root);
+  kj::VectorOutputStream stream;
+  capnp::writePackedMessage(stream, message);
+  return decode(std::as_bytes(std::span(stream.getArray().begin(), stream.getArray().size())));
+}
+
+// Makes a union of the struct hold a member that does not exist yet.
+template <class T>
+void set_unknown_member(typename T::Builder builder) {
+  const auto offset = capnp::Schema::from<T>().getProto().getStruct().getDiscriminantOffset();
+  const std::uint16_t unknown = 999;
+  std::memcpy(capnp::AnyStruct::Builder(std::move(builder)).getDataSection().begin() + 2 * offset,
+              &unknown, sizeof unknown);
+}
+
+void expect_code(Errc code, const std::string& part,
+                 const std::function<void(ws::Envelope::Builder)>& fill) {
+  const auto decoded = decode_built(fill);
+  ASSERT_FALSE(decoded) << part;
+  EXPECT_EQ(decoded.error().code, code) << decoded.error().message;
+  EXPECT_THAT(decoded.error().message, HasSubstr(part));
+}
+
+TEST(LaterVersion, IsUnderstoodAsFarAsItAllows) {
+  const auto decoded = decode_built([](auto root) {
+    root.setProtocol(2);
+    root.initHeartbeat().setDigest(5);
+  });
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(std::get<Heartbeat>(decoded->message).digest, 5U);
+}
+
+TEST(LaterVersion, IsRefusedWhereItSaysSo) {
+  expect_code(Errc::unsupported, "protocol version 2", [](auto root) {
+    root.setProtocol(3);
+    root.setLeast(2);
+    root.initHeartbeat();
+  });
+}
+
+TEST(LaterVersion, WhatItIntroducesIsRefusedWhole) {
+  expect_code(Errc::unsupported, "the message",
+              [](auto root) { set_unknown_member<ws::Envelope>(root); });
+  expect_code(Errc::unsupported, "the role",
+              [](auto root) { root.initHello().setRole(static_cast<ws::Role>(4)); });
+  expect_code(Errc::unsupported, "the mode",
+              [](auto root) { root.initHello().setMode(static_cast<ws::Mode>(2)); });
+  expect_code(Errc::unsupported, "an error code",
+              [](auto root) { root.initRefusal().setCode(static_cast<ws::ErrorCode>(14)); });
+  expect_code(Errc::unsupported, "a granularity", [](auto root) {
+    auto enforcer = root.initHello().initEnforcers(1)[0];
+    enforcer.setName("x");
+    enforcer.setGranularity(static_cast<ws::Granularity>(3));
+  });
+  const auto pin_of_snapshot = [](ws::Envelope::Builder root) {
+    auto snapshot = root.initSnapshot();
+    snapshot.setNode("leaf1");
+    auto pin = snapshot.initPins(1)[0];
+    pin.initUnit().initDestination().setV4(0x0a020102);
+    pin.initTarget().setHostRoute("eth0");
+    return pin;
+  };
+  expect_code(Errc::unsupported, "a steering unit", [&](auto root) {
+    set_unknown_member<ws::SteeringUnit>(pin_of_snapshot(root).getUnit());
+  });
+  expect_code(Errc::unsupported, "a pin's target", [&](auto root) {
+    set_unknown_member<ws::PinTarget>(pin_of_snapshot(root).getTarget());
+  });
+  expect_code(Errc::unsupported, "an address", [&](auto root) {
+    set_unknown_member<ws::Address>(pin_of_snapshot(root).getUnit().getDestination());
+  });
+}
+
+TEST(Pretender, SafetyRule10AnEnvelopeWithoutAVersionIsRefused) {
+  expect_code(Errc::parse, "version", [](auto root) {
+    root.setProtocol(0);
+    root.setLeast(0);
+  });
+  expect_code(Errc::parse, "version", [](auto root) { root.setLeast(0); });
+  expect_code(Errc::parse, "version", [](auto root) { root.setLeast(2); });
+}
+
+ws::FlowTable::Builder one_row(ws::Envelope::Builder root) {
+  auto table = root.initReport().initFlows();
+  table.initV4(2).set(0, 0x0a010102);
+  table.initNames(1).set(0, "up1");
+  table.initSource(1);
+  table.initDestination(1).set(0, 1);
+  table.initSourcePort(1);
+  table.initDestQpn(1);
+  table.initFirstSeen(1);
+  table.initBytes(1);
+  table.initPackets(1);
+  table.initMessageLength(1);
+  table.initOutPort(1).set(0, 1);
+  table.initSeenBy(1);
+  table.initReset(1);
+  return table;
+}
+
+TEST(Pretender, SafetyRule10AFlowTableThatContradictsItselfIsRefused) {
+  ASSERT_TRUE(decode_built([](auto root) { one_row(root); }));
+  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initBytes(2); });
+  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initReset(0); });
+  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initSource(2); });
+  expect_code(Errc::parse, "not in its table",
+              [](auto root) { one_row(root).getDestination().set(0, 2); });
+  expect_code(Errc::parse, "not in its table",
+              [](auto root) { one_row(root).getSource().set(0, 0xffffffff); });
+  expect_code(Errc::parse, "not in its table",
+              [](auto root) { one_row(root).getSeenBy().set(0, 2); });
+  expect_code(Errc::parse, "wrong size", [](auto root) { one_row(root).initV6(3); });
+  expect_code(Errc::parse, "is empty", [](auto root) { one_row(root).initNames(1); });
+  expect_code(Errc::parse, "first seen", [](auto root) {
+    auto table = one_row(root);
+    table.setFirstSeenBase(1);
+    table.getFirstSeen().set(0, 0x7fffffffffffffff);
+  });
+}
+
+// Few octets on the wire that ask for much memory or time.
+TEST(Pretender, SafetyRule10AMessageThatUnpacksToTooMuchIsRefused) {
+  // One segment of 2^27 words: the header alone, packed.
+  const std::vector<std::byte> header{std::byte{0x80}, std::byte{0x08}};
+  EXPECT_EQ(decode(header).error().code, Errc::parse);
+  expect_code(Errc::parse, "too many",
+              [](auto root) { root.initReport().initFlows().initSource(131'073); });
+  expect_code(Errc::parse, "too many", [](auto root) { root.initHello().initEnforcers(65); });
+  expect_code(Errc::parse, "too many", [](auto root) { root.initLinkChange().initPorts(4'097); });
+  // 40 MiB of zeros in 40 KiB.
+  expect_code(Errc::parse, "",
+              [](auto root) { root.initReport().initFlows().initSource(10'485'760); });
+}
+
+}  // namespace
+}  // namespace heddle
