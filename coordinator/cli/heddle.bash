@@ -4,6 +4,10 @@
 _heddle() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
   local global='--coordinator --key --server-key --config --plain --timeout --json --help'
+  local simulate='--jobs --preset --ring --model --tensor --pipeline --communication --placement --concurrent --schemes
+    --spines-down --links-down --oversubscription --qps --seeds --fabric --leaves --uplinks --nics --bundle
+    --thin-bundles --capacity --seconds --iterations --together --period --fail-at --recover-at --background --enabled
+    --steer --csv --report --export-routing --import-routing --epochs --no-times --solves --threads'
   local command='' group='' i
 
   # The command, and the word after it where the command is a group: what is no option and no option's value.
@@ -23,12 +27,16 @@ _heddle() {
   done
 
   case $previous in
-    --key | --server-key | --config | --jobs)
+    --key | --server-key | --config | --jobs | --fabric | --csv | --export-routing | --import-routing)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --dir)
+    --dir | --report)
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
+      return
+      ;;
+    --preset)
+      mapfile -t COMPREPLY < <(compgen -W 'paper hard-equal hard-unequal model' -- "$word")
       return
       ;;
     --coordinator | --timeout | --node | --rack | --job) return ;;
@@ -36,13 +44,14 @@ _heddle() {
 
   local words
   case $command in
-    '') words="status agents flows links jobs plan disable enable job keygen fabric --version $global" ;;
+    '') words="status agents flows links jobs plan disable enable job keygen fabric simulate --version $global" ;;
     plan) words="show diff explain $global" ;;
     job) words="declare list remove $global" ;;
     fabric) words="check $global" ;;
     status | agents | flows | links) words="--watch $global" ;;
     disable | enable) words="--all --node --rack --job $global" ;;
     keygen) words="--dir $global" ;;
+    simulate) words="$simulate $global" ;;
     'fabric check')
       words="--jobs $global"
       [[ $word == -* ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$word"); return; }
