@@ -16,6 +16,8 @@ constexpr std::array kSchemes{
     Scheme{"ecmp", make_ecmp},
     Scheme{"greedy", make_greedy},
     Scheme{"edge-colouring", make_edge_colouring},
+    Scheme{"annealing", make_annealing},
+    Scheme{"heddle", make_heddle},
 };
 
 }  // namespace

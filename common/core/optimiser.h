@@ -39,7 +39,10 @@ struct Problem {
   std::vector<bool> fixed;
   std::vector<Rate> residual;        // by link: load that is not ours. Empty: none
   std::vector<Forbidden> forbidden;  // sorted
-  std::uint32_t max_moves{std::numeric_limits<std::uint32_t>::max()};  // churn budget, in units
+  // Churn budget: how many units may leave a path that still works. A unit whose path is dead or
+  // forbidden moves beyond it, and one that is nowhere yet is placed; that is no churn. Only the
+  // heddle scheme keeps it.
+  std::uint32_t max_moves{std::numeric_limits<std::uint32_t>::max()};
 };
 
 struct Move {
@@ -63,7 +66,8 @@ class Optimiser {
   virtual Placement place(const Problem& problem, std::uint64_t seed) const = 0;
 };
 
-// "ecmp", "greedy", "edge-colouring"; nullptr for an unknown name.
+// "ecmp", "greedy", "edge-colouring", "annealing", "heddle"; nullptr for an unknown name. ("ilp"
+// needs a solver, so it is not in the core: coordinator/optimise/ilp.h.)
 std::unique_ptr<Optimiser> make_optimiser(std::string_view name);
 std::vector<std::string_view> optimiser_names();
 

@@ -1,4 +1,7 @@
+#include "common/core/optimiser_colouring.h"
+
 #include <algorithm>
+#include <numeric>
 
 #include "common/core/colouring.h"
 #include "common/core/optimiser_counts.h"
@@ -43,66 +46,91 @@ CableId cable_of(const Model& model, LeafId leaf, const Lane& lane) {
   return place < ups.size() && ups[place].spine == lane.spine ? ups[place].cable : CableId{};
 }
 
+// Units of NICs with several attachments take turns.
+std::uint32_t way_of(const Model::Unit& unit, std::uint32_t u) {
+  return unit.first_way + u % (unit.end_way - unit.first_way);
+}
+
+// Koenig's bound holds for units of one size with nothing but themselves on the links.
+bool is_exact(const Model& model) {
+  const auto units = model.units();
+  const auto same = [&](const Model::Unit& unit) {
+    return unit.size() == units.front().size() && unit.end_way - unit.first_way == 1;
+  };
+  return std::ranges::all_of(units, same) &&
+         std::ranges::all_of(model.resources(), [](const auto& r) { return r.fixed == 0; });
+}
+
+// Whether every colour could be served.
+bool colour(const Model& model, std::span<const std::uint32_t> chosen,
+            std::vector<Model::Choice>& choices) {
+  if (chosen.empty())
+    return true;
+  const std::vector<Lane> lanes = live_lanes(model);
+  const auto units = model.units();
+  std::vector<ColourEdge> edges;
+  edges.reserve(chosen.size());
+  for (const std::uint32_t u : chosen) {
+    const Model::Way& way = model.ways()[way_of(units[u], u)];
+    edges.push_back({.left = way.from_leaf.value, .right = way.to_leaf.value});
+  }
+  // A unit has a live path, so there is a lane.
+  const auto leaves = static_cast<std::uint32_t>(model.topology().leaves().size());
+  const std::vector<std::uint32_t> colours =
+      colour_edges(edges, leaves, leaves, static_cast<std::uint32_t>(lanes.size()));
+
+  std::vector<CableId> cables(leaves * lanes.size());
+  for (std::uint32_t l = 0; l < leaves; ++l)
+    for (std::size_t c = 0; c < lanes.size(); ++c)
+      cables[l * lanes.size() + c] = cable_of(model, {l}, lanes[c]);
+  LinkCounts counts(model);
+  std::vector<std::uint32_t> left_over;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const std::uint32_t u = chosen[i];
+    const Model::Choice choice{.way = way_of(units[u], u),
+                               .up = cables[edges[i].left * lanes.size() + colours[i]]};
+    if (!choice.placed() || !model.allows(units[u], choice)) {
+      left_over.push_back(u);
+      continue;
+    }
+    choices[u] = choice;
+    counts.add(choice, units[u].size());
+  }
+  for (const std::uint32_t u : left_over) {
+    choices[u] = counts.least_busy(units[u]);
+    counts.add(choices[u], units[u].size());
+  }
+  return left_over.empty();
+}
+
+}  // namespace
+
+ColouredUnits colour_units(const Model& model) {
+  ColouredUnits result;
+  result.choices.resize(model.units().size());
+  std::vector<std::uint32_t> all(model.units().size());
+  std::iota(all.begin(), all.end(), 0U);
+  result.exact = colour(model, all, result.choices) && is_exact(model);
+  return result;
+}
+
+void colour_some(const Model& model, std::span<const std::uint32_t> units,
+                 std::vector<Model::Choice>& choices) {
+  colour(model, units, choices);
+}
+
+namespace {
+
 class EdgeColouring final : public Optimiser {
  public:
   std::string_view name() const override { return "edge-colouring"; }
 
   Placement place(const Problem& problem, std::uint64_t) const override {
     const Model model(problem);
-    const std::vector<Lane> lanes = live_lanes(model);
-    const auto units = model.units();
-    std::vector<Model::Choice> choices(units.size());
-    std::vector<ColourEdge> edges;
-    for (std::uint32_t u = 0; u < units.size(); ++u) {
-      const Model::Way& way = first_way(model, units[u], u);
-      edges.push_back({.left = way.from_leaf.value, .right = way.to_leaf.value});
-    }
-    const auto leaves = static_cast<std::uint32_t>(model.topology().leaves().size());
-    const std::vector<std::uint32_t> colours =
-        lanes.empty()
-            ? std::vector<std::uint32_t>(units.size())
-            : colour_edges(edges, leaves, leaves, static_cast<std::uint32_t>(lanes.size()));
-
-    LinkCounts counts(model);
-    std::vector<std::uint32_t> left_over;
-    for (std::uint32_t u = 0; u < units.size(); ++u) {
-      const Model::Way& way = first_way(model, units[u], u);
-      const CableId up = cable_of(model, way.from_leaf, lanes[colours[u]]);
-      const Model::Choice choice{.way = way_of(units[u], u), .up = up};
-      if (!up.valid() || !model.allows(units[u], choice)) {
-        left_over.push_back(u);
-        continue;
-      }
-      choices[u] = choice;
-      counts.add(choice, units[u].size());
-    }
-    for (const std::uint32_t u : left_over) {
-      choices[u] = counts.least_busy(units[u]);
-      counts.add(choices[u], units[u].size());
-    }
-    Placement placement = model.place(choices);
-    placement.proven = is_exact(model, left_over.empty());
+    const ColouredUnits coloured = colour_units(model);
+    Placement placement = model.place(coloured.choices);
+    placement.proven = coloured.exact;
     return placement;
-  }
-
- private:
-  // Units of NICs with several attachments take turns.
-  static std::uint32_t way_of(const Model::Unit& unit, std::uint32_t u) {
-    return unit.first_way + u % (unit.end_way - unit.first_way);
-  }
-  static const Model::Way& first_way(const Model& model, const Model::Unit& unit, std::uint32_t u) {
-    return model.ways()[way_of(unit, u)];
-  }
-  // Koenig's bound holds for units of one size with nothing but themselves on the links.
-  static bool is_exact(const Model& model, bool all_coloured) {
-    const auto units = model.units();
-    return all_coloured &&
-           std::ranges::all_of(units,
-                               [&](const auto& u) {
-                                 return u.size() == units.front().size() &&
-                                        u.end_way - u.first_way == 1;
-                               }) &&
-           std::ranges::all_of(model.resources(), [](const auto& r) { return r.fixed == 0; });
   }
 };
 

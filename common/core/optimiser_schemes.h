@@ -23,6 +23,15 @@ std::unique_ptr<Optimiser> make_greedy();
 // busy. The seed is not used.
 std::unique_ptr<Optimiser> make_edge_colouring();
 
+// Job-aware: exact where that is possible, else improved job by job, the worst off first; see
+// heddle_improve.h. Starts from where units run now and moves few. The seed is not used.
+std::unique_ptr<Optimiser> make_heddle();
+
+// Simulated annealing after Hedera: one spine for all units to one destination NIC, two
+// destinations of a leaf swapped in each step, the energy being the units on links that carry the
+// most. Temperature 1000 down to 0.1 by factors of 0.99 (917 of them), 10 steps each.
+std::unique_ptr<Optimiser> make_annealing();
+
 // The seeded mixing function of the schemes (SplitMix64's).
 constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;

@@ -11,3 +11,13 @@ if(SIMGRID_FOUND)
 else()
   message(STATUS "libsimgrid-dev is missing: max-min rates are not compared with SimGrid's")
 endif()
+
+add_executable(heddle-hard-cases ${CMAKE_CURRENT_SOURCE_DIR}/bench/hard_cases_main.cpp)
+target_link_libraries(heddle-hard-cases PRIVATE heddle_core)
+
+# What an agent costs; tests/bench/agent_cost runs it.
+if(TARGET heddle-agent AND TARGET heddle_lab)
+  add_executable(heddle-agent-cost ${CMAKE_CURRENT_SOURCE_DIR}/bench/agent_cost_main.cpp)
+  target_link_libraries(heddle-agent-cost PRIVATE heddle_lab heddle_wire heddle_transport heddle_runtime)
+  add_dependencies(heddle-agent-cost heddle-agent)
+endif()

@@ -1,0 +1,163 @@
+#include "common/core/heddle_state.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+PlacementState::PlacementState(const Model& model, const Evaluator& evaluator, const Layer& layer)
+    : model_(model), cables_(static_cast<std::uint32_t>(model.topology().cables().size())) {
+  for (const Model::Resource& resource : model.resources())
+    resources_.push_back({.capacity = resource.capacity});
+  items_.reserve(model.units().size());
+  for (const Model::Unit& unit : model.units()) {
+    Item item;
+    item.movable = true;
+    for (const std::uint32_t s : model.members(unit))
+      add_member(item, s, evaluator, layer);
+    items_.push_back(item);
+  }
+  for (std::uint32_t s = 0; s < model.base().size(); ++s) {
+    const Path& path = model.base()[s];
+    if (!model.is_fixed(s) || !path.routable() || !path.crosses_core())
+      continue;
+    Item item;
+    add_member(item, s, evaluator, layer);
+    item.up = model.uplink(path.up);
+    item.down = model.downlinks(model.topology()[path.up].spine, model.topology()[path.to].leaf);
+    if (item.size == 0 || capacity(item.up) <= 0.0 || capacity(item.down) <= 0.0)
+      continue;  // its job gets nothing wherever the others are
+    items_.push_back(item);
+    link(items() - 1);
+  }
+  index_jobs();
+}
+
+void PlacementState::add_member(Item& item, std::uint32_t subflow, const Evaluator& evaluator,
+                                const Layer& layer) {
+  const FlowDemand& flow = model_.demand_of(subflow);
+  const std::uint32_t running =
+      flow.job == layer.job ? layer.phase : evaluator.heaviest_phase(flow.job);
+  if (flow.phase != running)
+    return;
+  const double need = evaluator.needed_rate(model_.flow_of(subflow)) / flow.subflows;
+  if (item.size++ == 0) {
+    item.job = flow.job;
+    item.need = need;
+    return;
+  }
+  if (item.job == flow.job) {
+    item.need = std::max(item.need, need);
+    return;
+  }
+  for (std::uint32_t e = item.more; e != kNone; e = more_[e].next)
+    if (more_[e].job == flow.job) {
+      more_[e].need = std::max(more_[e].need, need);
+      return;
+    }
+  more_.push_back({.job = flow.job, .need = need, .next = item.more});
+  item.more = static_cast<std::uint32_t>(more_.size() - 1);
+}
+
+void PlacementState::index_jobs() {
+  first_of_job_.assign(model_.problem().demand.jobs.size() + 1, 0);
+  const auto visit_all = [this](auto visit) {
+    for (std::uint32_t i = 0; i < items(); ++i)
+      if (active(i))
+        for_each_job(i, [&](JobId job, double) { visit(i, job.value); });
+  };
+  visit_all([this](std::uint32_t, std::uint32_t job) { ++first_of_job_[job + 1]; });
+  for (std::size_t j = 1; j < first_of_job_.size(); ++j)
+    first_of_job_[j] += first_of_job_[j - 1];
+  job_items_.resize(first_of_job_.back());
+  std::vector<std::uint32_t> next(first_of_job_.begin(), first_of_job_.end() - 1);
+  visit_all([&](std::uint32_t item, std::uint32_t job) { job_items_[next[job]++] = item; });
+}
+
+SpineId PlacementState::spine(ResourceId r) const {
+  if (is_uplink(r))
+    return model_.topology()[CableId{r.value}].spine;
+  return {(r.value - cables_) / static_cast<std::uint32_t>(model_.topology().leaves().size())};
+}
+
+void PlacementState::link(std::uint32_t i) {
+  Item& item = items_[i];
+  Resource& up = resources_[item.up.value];
+  Resource& down = resources_[item.down.value];
+  up.count += item.size;
+  down.count += item.size;
+  item.previous_up = item.previous_down = kNone;
+  item.next_up = up.head;
+  item.next_down = down.head;
+  if (up.head != kNone)
+    items_[up.head].previous_up = i;
+  if (down.head != kNone)
+    items_[down.head].previous_down = i;
+  up.head = down.head = i;
+}
+
+void PlacementState::unlink(std::uint32_t i) {
+  const Item& item = items_[i];
+  Resource& up = resources_[item.up.value];
+  Resource& down = resources_[item.down.value];
+  up.count -= item.size;
+  down.count -= item.size;
+  (item.previous_up == kNone ? up.head : items_[item.previous_up].next_up) = item.next_up;
+  (item.previous_down == kNone ? down.head : items_[item.previous_down].next_down) = item.next_down;
+  if (item.next_up != kNone)
+    items_[item.next_up].previous_up = item.previous_up;
+  if (item.next_down != kNone)
+    items_[item.next_down].previous_down = item.previous_down;
+}
+
+void PlacementState::put(std::uint32_t i, const Model::Choice& to) {
+  Item& item = items_[i];
+  if (item.choice.placed() && item.size > 0)
+    unlink(i);
+  item.choice = to;
+  if (!to.placed())
+    return;
+  item.up = model_.uplink(to.up);
+  item.down = model_.downlinks(to);
+  if (item.size > 0)
+    link(i);
+}
+
+void PlacementState::move(std::uint32_t item, const Model::Choice& to) {
+  journal_.push_back({.item = item, .from = items_[item].choice});
+  put(item, to);
+}
+
+void PlacementState::roll_back(std::size_t mark) {
+  while (journal_.size() > mark) {
+    put(journal_.back().item, journal_.back().from);
+    journal_.pop_back();
+  }
+}
+
+double PlacementState::share(std::uint32_t item) const {
+  const Resource& up = resources_[items_[item].up.value];
+  const Resource& down = resources_[items_[item].down.value];
+  return std::min(up.capacity / up.count, down.capacity / down.count);
+}
+
+double PlacementState::need(std::uint32_t item, JobId job) const {
+  double found = 0.0;
+  for_each_job(item, [&](JobId j, double need) {
+    if (j == job)
+      found = need;
+  });
+  return found;
+}
+
+double PlacementState::efficiency(JobId job) const {
+  double least = 1.0;
+  for (const std::uint32_t item : items_of(job)) {
+    if (items_[item].more == kNone)
+      least = std::min(least, share(item) / items_[item].need);
+    else
+      least = std::min(least, share(item) / need(item, job));
+  }
+  return least;
+}
+
+}  // namespace heddle

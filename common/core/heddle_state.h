@@ -1,0 +1,138 @@
+// Where every unit is, what each link carries, and how well off each job is by its links' equal
+// shares: the working memory of the heddle optimiser. A link's equal share is never more than what
+// water-filling gives its slowest flow, so what this says of a job is a lower bound of its
+// efficiency, and it changes only near what moved. Pure; belongs to one caller; the model must
+// outlive it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "common/core/efficiency.h"
+#include "common/core/optimiser_model.h"
+
+namespace heddle {
+
+class PlacementState {
+ public:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  // What runs at the same time: every job in its heaviest phase, but `job` in `phase`.
+  struct Layer {
+    JobId job;
+    std::uint32_t phase{};
+  };
+
+  PlacementState(const Model& model, const Evaluator& evaluator, const Layer& layer);
+
+  // Items are the model's units, by the same numbers, and behind them the fixed subflows.
+  std::uint32_t items() const { return static_cast<std::uint32_t>(items_.size()); }
+  std::uint32_t units() const { return static_cast<std::uint32_t>(model_.units().size()); }
+  const Model& model() const { return model_; }
+  // Whether it takes part in this layer.
+  bool active(std::uint32_t item) const { return items_[item].size > 0; }
+  bool movable(std::uint32_t item) const { return items_[item].movable && active(item); }
+  void pin_down(std::uint32_t item) { items_[item].movable = false; }
+  const Model::Choice& choice(std::uint32_t item) const { return items_[item].choice; }
+  ResourceId up(std::uint32_t item) const { return items_[item].up; }
+  ResourceId down(std::uint32_t item) const { return items_[item].down; }
+  std::uint32_t size(std::uint32_t item) const { return items_[item].size; }
+  double capacity(ResourceId r) const { return resources_[r.value].capacity; }
+  std::uint32_t count(ResourceId r) const { return resources_[r.value].count; }
+  SpineId spine(ResourceId r) const;
+  bool is_uplink(ResourceId r) const { return r.value < cables_; }
+
+  // Calls visit(item) for each item on a resource until it returns true; whether it did. The item
+  // may move in its visit.
+  template <class Visit>
+  bool any_on(ResourceId r, Visit visit) const {
+    const bool up = is_uplink(r);
+    for (std::uint32_t i = resources_[r.value].head; i != kNone;) {
+      const std::uint32_t next = up ? items_[i].next_up : items_[i].next_down;
+      if (visit(i))
+        return true;
+      i = next;
+    }
+    return false;
+  }
+
+  // Moves an item, or places one that is nowhere, and remembers it for roll_back.
+  void move(std::uint32_t item, const Model::Choice& to);
+  std::size_t mark() const { return journal_.size(); }
+  void roll_back(std::size_t mark);
+  void forget_journal() { journal_.clear(); }
+  // Items moved since the mark, with repeats.
+  template <class Visit>
+  void for_each_moved(std::size_t mark, Visit visit) const {
+    for (std::size_t i = mark; i < journal_.size(); ++i)
+      visit(journal_[i].item, journal_[i].from);
+  }
+
+  // The share of each subflow of an item: the smaller one of its two links'.
+  double share(std::uint32_t item) const;
+  // The job's efficiency by equal shares, 1 if nothing of it crosses the core.
+  double efficiency(JobId job) const;
+  std::span<const std::uint32_t> items_of(JobId job) const {
+    return std::span(job_items_)
+        .subspan(first_of_job_[job.value], first_of_job_[job.value + 1] - first_of_job_[job.value]);
+  }
+  std::uint32_t jobs() const { return static_cast<std::uint32_t>(first_of_job_.size() - 1); }
+  // Calls visit(job, need): what each subflow of the item must get for that job to reach
+  // efficiency 1.
+  template <class Visit>
+  void for_each_job(std::uint32_t item, Visit visit) const {
+    const Item& it = items_[item];
+    visit(it.job, it.need);
+    for (std::uint32_t e = it.more; e != kNone; e = more_[e].next)
+      visit(more_[e].job, more_[e].need);
+  }
+  double need(std::uint32_t item, JobId job) const;
+
+ private:
+  struct Item {
+    Model::Choice choice;
+    ResourceId up;
+    ResourceId down;
+    std::uint32_t size{};  // subflows that run in this layer
+    JobId job;             // of most items the only one
+    double need{};
+    std::uint32_t more{kNone};  // further jobs, of a unit that several share
+    std::uint32_t next_up{kNone}, previous_up{kNone};
+    std::uint32_t next_down{kNone}, previous_down{kNone};
+    bool movable{};
+  };
+  struct Resource {
+    double capacity{};
+    std::uint32_t count{};
+    std::uint32_t head{kNone};
+  };
+  struct More {
+    JobId job;
+    double need{};
+    std::uint32_t next{kNone};
+  };
+  struct Step {
+    std::uint32_t item;
+    Model::Choice from;
+  };
+
+  void add_member(Item& item, std::uint32_t subflow, const Evaluator& evaluator,
+                  const Layer& layer);
+  void index_jobs();
+  void link(std::uint32_t item);
+  void unlink(std::uint32_t item);
+  void put(std::uint32_t item, const Model::Choice& to);
+
+  const Model& model_;
+  std::uint32_t cables_;
+  std::vector<Item> items_;
+  std::vector<More> more_;
+  std::vector<Resource> resources_;
+  std::vector<std::uint32_t> first_of_job_;
+  std::vector<std::uint32_t> job_items_;
+  std::vector<Step> journal_;
+};
+
+}  // namespace heddle

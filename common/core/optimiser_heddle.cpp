@@ -1,0 +1,178 @@
+// The heddle scheme: start from what runs, or else from the exact colouring; raise jobs from the
+// worst off upwards; keep the better of what was found, by the metric itself.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/core/bounds.h"
+#include "common/core/heddle_improve.h"
+#include "common/core/heddle_polish.h"
+#include "common/core/optimiser_colouring.h"
+#include "common/core/optimiser_schemes.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kEqual = 1e-9;
+// Items to inspect for each unit: what keeps 2,048 units below 10 ms.
+constexpr std::uint64_t kEffort = 1500;
+
+class Solver {
+ public:
+  explicit Solver(const Problem& problem)
+      : problem_(problem),
+        model_(problem),
+        evaluator_(*problem.topology, *problem.links, problem.demand, problem.residual),
+        bounds_(find_bounds(model_, evaluator_)) {}
+
+  Placement solve() {
+    find_groups();
+    std::size_t running = 0;
+    std::vector<Model::Choice> choices;
+    for (const Model::Unit& unit : model_.units()) {
+      choices.push_back(model_.current(unit));
+      running += choices.back().placed() ? 1 : 0;
+    }
+    const bool free_to_move = problem_.max_moves >= choices.size();
+    const bool warm = running > 0 && (2 * running >= choices.size() || !free_to_move);
+    if (!warm)
+      colour_groups(choices);
+    bool optimal = improve(choices, warm);
+    if (warm && !optimal && free_to_move && far_from_current(choices))
+      optimal = try_afresh(choices);
+    place_lighter_phases(choices);
+    if (!optimal)
+      polish(model_, evaluator_, problem_.max_moves, choices);
+    Placement placement = model_.place(choices);
+    placement.proven = optimal && groups_.size() == 1;
+    return placement;
+  }
+
+ private:
+  // Units that run at the same time: those of the jobs' heaviest phases, and those of each lighter
+  // phase of a job, which meet only the former. A unit is in the first group that it has a part in.
+  struct Group {
+    PlacementState::Layer layer;
+    std::vector<std::uint32_t> units;
+  };
+
+  void find_groups() {
+    groups_.assign(1, {});
+    std::map<std::pair<JobId, std::uint32_t>, std::size_t> group_of;
+    for (std::uint32_t u = 0; u < model_.units().size(); ++u) {
+      const auto members = model_.members(model_.units()[u]);
+      if (std::ranges::any_of(members, [this](std::uint32_t s) {
+            const FlowDemand& flow = model_.demand_of(s);
+            return flow.phase == evaluator_.heaviest_phase(flow.job);
+          })) {
+        groups_.front().units.push_back(u);
+        continue;
+      }
+      const FlowDemand& flow = model_.demand_of(members.front());
+      const auto [found, is_new] = group_of.try_emplace({flow.job, flow.phase}, groups_.size());
+      if (is_new)
+        groups_.push_back({.layer = {.job = flow.job, .phase = flow.phase}, .units = {}});
+      groups_[found->second].units.push_back(u);
+    }
+  }
+
+  void colour_groups(std::vector<Model::Choice>& choices) {
+    for (const Group& group : groups_)
+      colour_some(model_, group.units, choices);
+  }
+
+  // Whether every job ends at its bound.
+  bool improve(std::vector<Model::Choice>& choices, bool warm) {
+    PlacementState state(model_, evaluator_, {});
+    for (std::uint32_t u = 0; u < state.units(); ++u)
+      if (choices[u].placed())
+        state.move(u, choices[u]);
+    Improver improver(state, {.by_job = bounds_.by_job,
+                              .effort = kEffort * choices.size(),
+                              .max_moves = problem_.max_moves});
+    improver.place_new();
+    state.forget_journal();
+    if (improver.run() && warm)
+      improver.undo_needless();
+    for (std::uint32_t u = 0; u < state.units(); ++u)
+      choices[u] = state.choice(u);
+    for (std::size_t j = 0; j < bounds_.by_job.size(); ++j)
+      if (improver.efficiencies()[j] < bounds_.by_job[j] * (1.0 - kEqual))
+        return false;
+    return true;
+  }
+
+  // What runs now was no good start if the worst job is not where it could be, or a quarter of the
+  // units had to move.
+  bool far_from_current(const std::vector<Model::Choice>& choices) {
+    std::size_t moved = 0;
+    for (std::size_t u = 0; u < choices.size(); ++u) {
+      const Model::Choice current = model_.current(model_.units()[u]);
+      moved += current.placed() && !(current == choices[u]) ? 1 : 0;
+    }
+    return 4 * moved > choices.size() ||
+           evaluator_.evaluate(model_.routing(choices)).worst < bounds_.worst * (1.0 - kEqual);
+  }
+
+  // From what runs there may be no way up in small steps. Where moves are free, a fresh start shows
+  // it.
+  bool try_afresh(std::vector<Model::Choice>& choices) {
+    std::vector<Model::Choice> fresh(choices.size());
+    colour_groups(fresh);
+    const bool optimal = improve(fresh, false);
+    if (compare(evaluator_.evaluate(model_.routing(fresh)),
+                evaluator_.evaluate(model_.routing(choices))) > 0) {
+      choices = std::move(fresh);
+      return optimal;
+    }
+    return false;
+  }
+
+  // Each in turn, with all that is placed already staying where it is.
+  void place_lighter_phases(std::vector<Model::Choice>& choices) {
+    std::vector<bool> settled(choices.size(), false);
+    for (const Group& group : groups_) {
+      if (&group != &groups_.front()) {
+        PlacementState state(model_, evaluator_, group.layer);
+        for (std::uint32_t u = 0; u < state.units(); ++u) {
+          if (choices[u].placed())
+            state.move(u, choices[u]);
+          if (settled[u])
+            state.pin_down(u);
+        }
+        const std::vector<double> limits(state.jobs(), 1.0);
+        Improver improver(state, {.by_job = limits,
+                                  .effort = kEffort * group.units.size(),
+                                  .max_moves = problem_.max_moves});
+        improver.place_new();
+        improver.run_only(group.layer.job);
+        for (const std::uint32_t u : group.units)
+          choices[u] = state.choice(u);
+      }
+      for (const std::uint32_t u : group.units)
+        settled[u] = true;
+    }
+  }
+
+  const Problem& problem_;
+  Model model_;
+  Evaluator evaluator_;
+  Bounds bounds_;
+  std::vector<Group> groups_;
+};
+
+class Heddle final : public Optimiser {
+ public:
+  std::string_view name() const override { return "heddle"; }
+  Placement place(const Problem& problem, std::uint64_t) const override {
+    return Solver(problem).solve();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Optimiser> make_heddle() {
+  return std::make_unique<Heddle>();
+}
+
+}  // namespace heddle

@@ -1,0 +1,106 @@
+// Prints what each scheme makes of the hard cases: worst and mean job efficiency, the worst job's
+// part of the linear program's bound, time, and in how many cases another scheme's vector beat
+// heddle's. Usage: heddle-hard-cases [SEEDS [SUBFLOWS]]
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <ctime>
+
+#include "common/core/bounds.h"
+#include "tests/bench/hard_cases.h"
+
+namespace heddle {
+namespace {
+
+using namespace heddle::testing;
+
+// Processor time, which is what a solver costs; the wall's clock also counts what else the machine
+// does.
+double milliseconds_since(std::clock_t begin) {
+  return 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+struct Row {
+  double worst{}, mean{}, least_of_bound{1e9}, of_bound{}, slowest{}, time{};
+  int beats{};
+};
+
+void run(HardCase c, int seeds) {
+  constexpr std::string_view kSchemes[] = {"ecmp", "greedy", "edge-colouring", "annealing",
+                                           "heddle"};
+  std::map<std::string_view, Row> rows;
+  double warm_time = 0.0, moves = 0.0;
+  for (int seed = 0; seed < seeds; ++seed) {
+    c.seed = static_cast<std::uint64_t>(seed);
+    HardInstance instance(c);
+    Problem& problem = instance.problem;
+    const Model model(problem);
+    Evaluator evaluator(instance.fabric, instance.links, problem.demand);
+    const double bound = linear_program_bound(model, evaluator);
+    std::map<std::string_view, Efficiency> results;
+    Routing ours;
+    for (const std::string_view name : kSchemes) {
+      if (name == "annealing" && seed >= 2)
+        continue;
+      const auto begin = std::clock();
+      const Placement placement = make_optimiser(name)->place(problem, 1);
+      const double time = milliseconds_since(begin);
+      results[name] = evaluator.evaluate(placement.routing);
+      Row& row = rows[name];
+      const Efficiency& e = results[name];
+      row.worst += e.worst / seeds;
+      row.mean += e.mean / seeds;
+      row.of_bound += e.worst / bound / seeds;
+      row.least_of_bound = std::min(row.least_of_bound, e.worst / bound);
+      row.time += time / seeds;
+      row.slowest = std::max(row.slowest, time);
+      ours = placement.routing;
+    }
+    for (const auto& [name, e] : results)
+      if (compare(e, results["heddle"]) > 0)
+        ++rows[name].beats;
+    // One more link dies under the plan.
+    instance.links.set(
+        instance.fabric.uplink(ours.front().crosses_core() ? ours.front().up : CableId{7}), false);
+    problem.current = ours;
+    const auto begin = std::clock();
+    moves += static_cast<double>(make_optimiser("heddle")->place(problem, 1).moves.size()) / seeds;
+    warm_time += milliseconds_since(begin) / seeds;
+  }
+  fmt::print(
+      "links down {:.0f} %, oversubscription {:.0f}, {} cable{}, weights {}, {} subflow{} a flow\n",
+      c.links_down * 100, c.oversubscription, c.bundles ? 2 : 1, c.bundles ? "s" : "",
+      c.unequal_weights ? "unequal" : "equal", c.subflows, c.subflows == 1 ? "" : "s");
+  for (const std::string_view name : kSchemes) {
+    const Row& row = rows[name];
+    fmt::print(
+        "  {:<15} worst {:.4f} mean {:.4f} of bound: mean {:.4f} least {:.4f}  ms: mean {:8.2f} "
+        "most {:8.2f}  beats heddle {}\n",
+        name, row.worst, row.mean, row.of_bound, row.least_of_bound, row.time, row.slowest,
+        row.beats);
+  }
+  fmt::print("  warm start after one more link died: {:.2f} ms, {:.1f} moves\n", warm_time, moves);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  const int seeds = argc > 1 ? std::atoi(argv[1]) : 20;
+  const auto only = static_cast<std::uint32_t>(argc > 2 ? std::atoi(argv[2]) : 0);
+  for (const std::uint32_t subflows : {1U, 8U, 16U}) {
+    if (only != 0 && subflows != only)
+      continue;
+    for (const bool unequal : {false, true})
+      for (const bool bundles : {false, true})
+        for (const double oversubscription : {1.0, 2.0})
+          for (const double down : {0.0, 0.01, 0.05})
+            heddle::run({.links_down = down,
+                         .oversubscription = oversubscription,
+                         .bundles = bundles,
+                         .unequal_weights = unequal,
+                         .subflows = subflows},
+                        seeds);
+  }
+}
