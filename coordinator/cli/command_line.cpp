@@ -261,6 +261,7 @@ void build(CLI::App& root, Parse& parse, GlobalOptions& options, std::string_vie
   add_job(root, parse);
   add_keygen(root, parse);
   add_fabric(root, parse);
+  add_simulate(root, [&parse](Simulate simulate) { parse.action = std::move(simulate); });
 }
 
 void collect_words(const CLI::App& app, const std::string& command,

@@ -1,5 +1,5 @@
-// What was typed, as a value. CLI11 is included by command_line.cpp alone, because it costs seconds
-// to compile. Pure: no files, no environment. Any thread.
+// What was typed, as a value. CLI11 is included by command_line.cpp and simulate_command.cpp alone,
+// because it costs seconds to compile. Pure: no files, no environment. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/core/units.h"
+#include "coordinator/cli/simulate_command.h"
 
 namespace heddle {
 
@@ -50,7 +51,7 @@ struct FabricCheck {
   std::optional<std::filesystem::path> jobs;
 };
 
-using Action = std::variant<Ask, Keygen, FabricCheck>;
+using Action = std::variant<Ask, Keygen, FabricCheck, Simulate>;
 
 struct Invocation {
   ConnectionOptions connection;

@@ -105,6 +105,7 @@ Exit run(const std::vector<std::string>& arguments, const Surroundings& surround
   struct Visitor {
     const Invocation& invocation;
     const Surroundings& at;
+    const std::vector<std::string>& arguments;
     Exit operator()(const Ask& ask) const { return answer(ask, invocation, at); }
     Exit operator()(const Keygen& keygen) const {
       return make_keys(keygen, invocation.json, at.out, at.err);
@@ -112,8 +113,13 @@ Exit run(const std::vector<std::string>& arguments, const Surroundings& surround
     Exit operator()(const FabricCheck& check) const {
       return check_fabric(check, invocation.json, at.out, at.err);
     }
+    Exit operator()(const Simulate& simulate) const {
+      return static_cast<Exit>(run_simulate(
+          simulate, arguments,
+          {.out = at.out, .err = at.err, .terminal = at.terminal, .json = invocation.json}));
+    }
   };
-  return std::visit(Visitor{*invocation, surroundings}, invocation->action);
+  return std::visit(Visitor{*invocation, surroundings, arguments}, invocation->action);
 }
 
 }  // namespace heddle

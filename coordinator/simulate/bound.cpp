@@ -189,7 +189,7 @@ class Bounder {
   // From a bound on the heaviest phases to one on jobs: the other phases take their ideal time at
   // best.
   double over_phases(double share) const {
-    share = std::min(share, 1.0);
+    share = share > 1.0 - kRounding ? 1.0 : share;
     std::vector<std::vector<double>> seconds(demand_.jobs.size());
     for (std::uint32_t f = 0; f < demand_.flows.size(); ++f) {
       const FlowDemand& flow = demand_.flows[f];

@@ -165,7 +165,7 @@ Result<Workload> load_paper_jobs(const std::string& folder) {
       return fail(Errc::duplicate, fmt::format("{}: a second job {}", it->path().string(), number));
   }
   if (error)
-    return fail(Errc::io, fmt::format("{}: {}", folder, error.message()));
+    return fail(Errc::not_found, fmt::format("{}: {}", folder, error.message()));
   if (files.empty())
     return fail(Errc::not_found,
                 fmt::format("{}: no job_<number>-<model>.txt in this folder", folder));

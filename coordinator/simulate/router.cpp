@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/core/check.h"
+#include "coordinator/simulate/routing_file.h"
 #include "coordinator/simulate/stopwatch.h"
 
 namespace heddle::sim {
@@ -91,6 +92,15 @@ std::vector<Duration> Router::time_cold(const LinkState& links, std::uint32_t co
     times.push_back(stopwatch.elapsed());
   }
   return times;
+}
+
+std::string Router::exported(std::span<const std::uint32_t> jobs, const LinkState& links) const {
+  const ActiveDemand active =
+      make_demand(scenario_.workload, index_, *scenario_.topology, jobs, scenario_.steering);
+  Routing routing;
+  for (const std::uint32_t slot : active.slots)
+    routing.push_back(paths_[slot]);
+  return write_routing(*scenario_.topology, links, active.demand, routing);
 }
 
 void Router::hash_missing(std::span<const std::uint32_t> jobs, const LinkState& links) {

@@ -51,6 +51,9 @@ class Router {
   // Hashed paths for what communicates but was never placed.
   void hash_missing(std::span<const std::uint32_t> jobs, const LinkState& links);
 
+  // The paths of these jobs, as routing_file.h has it.
+  std::string exported(std::span<const std::uint32_t> jobs, const LinkState& links) const;
+
   const FlowIndex& index() const { return index_; }
   // By slot (FlowIndex); not routable where nothing was placed.
   const Routing& paths() const { return paths_; }

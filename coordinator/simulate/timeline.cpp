@@ -61,7 +61,7 @@ class Run {
       timers_.push({options.events[i].at.count(), TimerKind::link, i});
     for (std::uint32_t j = 0; j < jobs_.size(); ++j) {
       const SimJob& job = scenario.workload.jobs[j];
-      if (options.iterations > 0 && !job.iteration.empty())
+      if (!job.iteration.empty())
         begin_step(j, options.keep_starts ? job.start.count() : 0);
     }
     if (options.period.count() > 0)
@@ -196,7 +196,7 @@ class Run {
     result_.communication[j].push_back(job.communicated);
     job.communicated = {};
     job.step = 0;
-    if (++job.iteration < options_.iterations)
+    if (++job.iteration < options_.iterations || options_.iterations == 0)
       begin_step(j, now_);
     else
       --running_;

@@ -19,8 +19,8 @@ struct LinkEvent {
 };
 
 struct TimelineOptions {
-  std::uint32_t iterations{2};              // of each job
-  Duration end{std::chrono::seconds(600)};  // what is unfinished then is left out of the results
+  std::uint32_t iterations{0};             // of each job; 0: as many as there is time for
+  Duration end{std::chrono::seconds(40)};  // what is unfinished then is left out of the results
   // Zero: the scheme is run when a job begins or ends to communicate. Else only every so often, and
   // flows that begin in between are hashed until then.
   Duration period{};

@@ -1,0 +1,37 @@
+// A routing with everything needed to judge it, as JSON: so that others can check what a scheme
+// did, and we what they did. Reading it is reading a stranger's file: every fault is an error that
+// names it. Pure; any thread.
+//
+//   {"fabric": {"links": [{"leaf", "spine", "cable", "capacity_bps", "up", "down"}],
+//               "nics": [{"name", "leaf", "capacity_bps"}]},
+//    "flows": [{"job", "phase", "src", "dst", "src_leaf", "dst_leaf", "weight",
+//               "paths": [{"spine", "cable", "down_cable"}]}]}
+//
+// A link entry is one cable: `cable` numbers those of one leaf and spine from 0, `up` and `down`
+// say whether its directions are alive. A flow has one path for each subflow. A path within a leaf
+// has a null spine; an unroutable one is null itself. `cable` is the one up; `down_cable` the one
+// down, null where the spine's hash chooses; if it is not given it is the same number where there
+// is one, else the hash's choice. A flow's weight is in bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/core/efficiency.h"
+#include "common/core/result.h"
+#include "coordinator/simulate/bound.h"
+
+namespace heddle::sim {
+
+struct RoutedDemand {
+  Topology topology;
+  LinkState links;
+  Demand demand;
+  Routing routing;
+};
+
+std::string write_routing(const Topology& topology, const LinkState& links, const Demand& demand,
+                          const Routing& routing);
+Result<RoutedDemand> read_routing(std::string_view json);
+
+}  // namespace heddle::sim
