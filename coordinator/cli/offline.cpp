@@ -44,7 +44,8 @@ Exit report_error(Exit exit, std::string_view message, bool json, std::ostream& 
                   std::ostream& err) {
   err << "heddle: " << message << "\n";
   if (json)
-    out << dump({{"error", message}, {"exit_code", static_cast<int>(exit)}});
+    out << dump(
+        {{"error", message.substr(0, message.find('\n'))}, {"exit_code", static_cast<int>(exit)}});
   return exit;
 }
 
@@ -63,7 +64,13 @@ Exit make_keys(const Keygen& keygen, bool json, std::ostream& out, std::ostream&
     return report_error(Exit::failed, keys.error().message, json, out, err);
   const std::filesystem::path file = keygen.folder / keygen.name;
   if (const auto written = write_keys(*keys, file); !written)
-    return report_error(Exit::failed, written.error().message, json, out, err);
+    return report_error(
+        Exit::failed,
+        written.error().message +
+            (written.error().code == Errc::duplicate
+                 ? "\nA key is never overwritten: take another name, or move it away."
+                 : ""),
+        json, out, err);
   if (json)
     out << dump({{"name", keygen.name},
                  {"secret_key_file", file.string()},

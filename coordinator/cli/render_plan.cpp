@@ -80,15 +80,16 @@ std::string render_plan_diff(const Json& reply, bool colour) {
 }
 
 std::string render_explanation(const Json& reply, bool colour) {
-  std::string out =
-      fmt::format("{} of job {}\n", text(member(reply, "flow")), text(member(reply, "job")));
-  out += fmt::format("runs on {} since {}\n",
-                     painted(text(member(reply, "path")), Tone::strong, colour),
-                     text(member(reply, "since")));
-  out += fmt::format("because: {}\n", text(member(reply, "reason")));
+  std::string out = text(member(reply, "flow"));
+  if (known(member(reply, "job")))
+    out += " of job " + text(member(reply, "job"));
+  out += "\nruns on " + painted(text(member(reply, "path")), Tone::strong, colour);
+  if (known(member(reply, "since")))
+    out += " since " + text(member(reply, "since"));
+  out += "\nbecause: " + text(member(reply, "reason")) + "\n";
   const std::vector<Json> alternatives = elements(reply, "alternatives");
   if (alternatives.empty())
-    return out + "There is no other path.\n";
+    return out + "No other path is worth comparing.\n";
   out += heading("Alternatives", colour);
   Table table({{"PATH"}, {"BOTTLENECK"}, {"ELEPHANTS THERE", Align::right}});
   for (const Json& path : alternatives)

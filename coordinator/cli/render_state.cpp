@@ -44,7 +44,7 @@ std::string links_line(const Json& links, bool colour) {
 std::string efficiency_line(const Json& reply, bool colour) {
   const Json& worst = member(reply, "efficiency", "worst");
   if (!known(worst))
-    return "not known: no job has been seen";
+    return "not known yet";
   const Cell cell = efficiency_cell(worst);
   std::string out = fmt::format("worst {}, mean {}", painted(cell.text, cell.tone, colour),
                                 efficiency_cell(member(reply, "efficiency", "mean")).text);
@@ -88,6 +88,17 @@ Cell agent_state(const Json& agent) {
   return {"converged", Tone::good};
 }
 
+// The plan that was read back, and the one that should have been: "3.16, should be 3.17".
+std::string plan_cell(const Json& agent) {
+  const Json& installed = member(agent, "version");
+  const Json& planned = member(agent, "planned_version");
+  // Nothing was ever planned for this node, or it has installed nothing yet.
+  std::string out = installed == "0.0" ? "none" : text(installed);
+  if (known(planned) && planned != installed)
+    out += ", should be " + text(planned);
+  return out;
+}
+
 // What is wrong with an agent, one line each, under the table: reasons are too long for a column.
 std::string agent_troubles(const Json& agent) {
   std::string out;
@@ -110,6 +121,23 @@ std::string agent_troubles(const Json& agent) {
 // "10.1.1.2:51986".
 std::string endpoint(const Json& address, const Json& port) {
   return known(port) ? text(address) + ":" + text(port) : text(address);
+}
+
+// After a reset or a gap the count is only what was seen since: ">= 1.2 GB".
+std::string bytes_cell(const Json& flow) {
+  const std::string bytes = measured(member(flow, "bytes"), human_bytes);
+  return truth(member(flow, "bytes_at_least")) ? ">= " + bytes : bytes;
+}
+
+// "declared", or recognised from who talks to whom; switched off or not.
+Cell job_state(const Json& job) {
+  const Json& declared = member(job, "declared");
+  const std::string origin = !known(declared)  ? std::string(kUnknown)
+                             : truth(declared) ? "declared"
+                                               : "recognised";
+  if (truth(member(job, "disabled")))
+    return {origin + ", disabled", Tone::warning};
+  return {origin, Tone::plain};
 }
 
 // Where a flow runs, and whether that is where it should.
@@ -177,7 +205,7 @@ std::string render_agents(const Json& reply, bool colour) {
                {text(member(agent, "role"))},
                {text(member(agent, "mode"))},
                agent_state(agent),
-               {text(member(agent, "version"))},
+               {plan_cell(agent)},
                {text(member(agent, "installed"))},
                {std::to_string(failed), failed == 0 ? Tone::plain : Tone::bad},
                {measured(member(agent, "last_report_age_ms"), human_milliseconds)},
@@ -212,26 +240,29 @@ std::string render_flows(const Json& reply, bool colour) {
                {text(member(flow, "job"))},
                {elephant ? "elephant" : "mouse", elephant ? Tone::plain : Tone::faint},
                {measured(member(flow, "rate_bps"), human_rate)},
-               {measured(member(flow, "bytes"), human_bytes)},
+               {bytes_cell(flow)},
                {measured(member(flow, "message_length"), human_bytes)},
                path_cell(flow),
                {text(member(flow, "planned_path"))},
                {text(member(flow, "pinned"))},
                {text(member(flow, "seen_by"))}});
   }
-  return table_or(table, "No RoCE flow is seen.", colour);
+  std::string out = table_or(table, "No RoCE flow is seen.", colour);
+  if (const std::uint64_t more = count(member(reply, "untracked")).value_or(0); more > 0)
+    out += "\n" + counted(more, "more flow") + " did not fit into the coordinator's table.\n";
+  return out;
 }
 
 std::string render_jobs(const Json& reply, bool colour) {
   Table table({{"JOB"},
-               {"DECLARED"},
+               {"STATE"},
                {"FLOWS", Align::right},
                {"EFFICIENCY", Align::right},
                {"COMMUNICATION", Align::right},
                {"HOSTS"}});
   for (const Json& job : elements(reply, "jobs"))
     table.add({{text(member(job, "name"))},
-               {text(member(job, "declared"))},
+               job_state(job),
                {text(member(job, "flows"))},
                efficiency_cell(member(job, "efficiency")),
                {measured(member(job, "communication_ms"), human_milliseconds)},

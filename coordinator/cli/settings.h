@@ -15,7 +15,7 @@ inline constexpr const char* kDefaultConfig = "/etc/heddle/heddle.yaml";
 struct Settings {
   std::string coordinator{"tcp://127.0.0.1:7117"};
   std::filesystem::path key{"/etc/heddle/keys/cli"};
-  std::filesystem::path server_key{"/etc/heddle/keys/coordinator.pub"};
+  std::filesystem::path server_key{"/etc/heddle/coordinator.pub"};
   bool plain{};
   Duration timeout{};
 };

@@ -44,7 +44,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Recorded{"job list", "job-list"}, Recorded{"links", "links"},
                     Recorded{"plan show", "plan-show"}, Recorded{"plan show", "plan-show-empty"},
                     Recorded{"plan diff", "plan-diff"}, Recorded{"plan diff", "plan-diff-same"},
-                    Recorded{"plan explain", "plan-explain"}, Recorded{"disable", "disable"},
+                    Recorded{"plan explain", "plan-explain"},
+                    Recorded{"plan explain", "plan-explain-mouse"}, Recorded{"disable", "disable"},
                     Recorded{"enable", "enable"}),
     [](const testing::TestParamInfo<Recorded>& recorded_reply) {
       std::string name = recorded_reply.param.name;

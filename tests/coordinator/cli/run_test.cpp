@@ -162,7 +162,7 @@ TEST_F(Run, SettingsComeFromTheCommandLineThenFromTheFile) {
   EXPECT_EQ(run({"status", "--key", "/typed", "--timeout", "1.5"}), Exit::ok);
   EXPECT_EQ(coordinator_.settings.coordinator, "tcp://from-file:7117");
   EXPECT_EQ(coordinator_.settings.key, "/typed");
-  EXPECT_EQ(coordinator_.settings.server_key, "/etc/heddle/keys/coordinator.pub");
+  EXPECT_EQ(coordinator_.settings.server_key, "/etc/heddle/coordinator.pub");
   EXPECT_EQ(coordinator_.settings.timeout, Duration(std::chrono::milliseconds(1500)));
 }
 
