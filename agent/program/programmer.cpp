@@ -56,7 +56,6 @@ class Programmer::Impl {
     why_nothing_.clear();
     asked_at_ = clock_.now();
     acknowledgement_due_ = dirty_ = true;
-    retry_gap_ = kRetryFirst;
   }
 
   void want_nothing(std::string why) {
@@ -105,6 +104,8 @@ class Programmer::Impl {
       ask_at_.reset();
     if (retry)
       verifier_.forget_failures();
+    else
+      retry_gap_ = kRetryFirst;  // something is new; what failed before may work now
     if (config_.mode == Mode::program)
       program(now);
     refresh_withdrawn();
@@ -193,6 +194,7 @@ class Programmer::Impl {
     // A damaged record says nothing of a kernel in which there is nothing to say anything of.
     if (claims.foreign_count == 0)
       record_error_.clear();
+    lent_ = std::move(claims.lent);
     adopt(std::move(claims));
     unfit_ = missing_prerequisite(
         {.view = view_, .uplinks = config_.uplinks, .host_ports = config_.host_ports});
@@ -216,7 +218,6 @@ class Programmer::Impl {
   void adopt(Claims claims) {
     installed_ = std::move(claims.ours);
     refused_by_hardware_ = std::move(claims.refused_by_hardware);
-    lent_ = std::move(claims.lent);
   }
 
   // Programming. While something forbids it, what is ours is taken away: nothing proves it right.
@@ -418,8 +419,8 @@ class Programmer::Impl {
   MainView view_;
   PortTables installed_;  // as last read back
   std::vector<PinRoute> refused_by_hardware_;
-  std::vector<std::uint32_t> lent_;
-  Ownership record_;  // as in the store
+  std::vector<std::uint32_t> lent_;  // as of the last full read: others' routes are not read back
+  Ownership record_;                 // as in the store
   Verifier verifier_;
 
   // What forbids programming, by what would lift it.

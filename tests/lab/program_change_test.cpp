@@ -1,0 +1,373 @@
+// What the kernel and others do under a running agent: it withdraws, repairs, re-reads, and never
+// ends.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tests/lab/program_lab.h"
+
+namespace heddle::lab {
+namespace {
+
+void print(const std::string& text) {
+  std::printf("[ measured ] %s\n", text.c_str());
+}
+
+struct Case {
+  Leaf leaf;
+  TemporaryDirectory state;
+  Agent agent{leaf, state.path()};
+};
+
+NodePlan two_pins() {
+  return plan(1, {pin("p1", "10.2.1.2", "up1"), pin("p2", "10.3.1.2", "up2")});
+}
+
+// Rule 12
+// ------------------------------------------------------------------------------------------
+
+// The time from the change in `main` to the pin's absence from the kernel.
+double removal_ms(Case& c, const std::function<void(Netlink&)>& change) {
+  change(c.leaf.at_leaf);
+  const Time begin = c.agent.clock.now();
+  c.leaf.commit();
+  EXPECT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 1; }));
+  const double elapsed = milliseconds(c.agent.clock.now() - begin);
+  EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "");
+  EXPECT_EQ(c.leaf.pinned_to("p2", "10.3.1.2"), "up2");
+  return elapsed;
+}
+
+void expect_failed_by_rule_12(const Case& c) {
+  const auto state = c.agent.state();
+  ASSERT_EQ(state.failed.size(), 1U);
+  EXPECT_EQ(state.failed[0].code, Errc::not_found);
+  EXPECT_EQ(state.failed[0].reason, "main does not offer up1 for 10.2.1.2");
+}
+
+TEST(SafetyRule12, APinGoesWhenAReplacedGroupNoLongerHoldsItsNextHop) {
+  Case c;
+  // A group of its own for 10.2.0.0/16, so that the other pin is not concerned.
+  c.leaf.at_leaf.set_group(101, std::vector<std::uint32_t>{1, 2, 3});
+  c.leaf.at_leaf.add_route({.destination = net("10.2.0.0/16"), .nexthop_id = 101});
+  c.leaf.commit();
+  c.agent.kernel->ready();
+  ASSERT_TRUE(c.agent.installs(two_pins()));
+  double worst = 0;
+  for (int round = 0; round < 20; ++round) {
+    const double ms = removal_ms(c, [](Netlink& n) {
+      n.set_group(101, std::vector<std::uint32_t>{2, 3});
+    });
+    worst = std::max(worst, ms);
+    expect_failed_by_rule_12(c);
+    EXPECT_EQ(c.agent.programmer->withdrawn(),
+              (std::vector<Withdrawal>{{.destination = net("10.2.0.0/16"), .out_port = "up1"}}));
+    c.leaf.at_leaf.set_group(101, std::vector<std::uint32_t>{1, 2, 3});
+    c.leaf.commit();
+    ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 2; }));
+    EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "up1");
+    EXPECT_TRUE(c.agent.programmer->withdrawn().empty());
+  }
+  print(fmt::format("pin gone after a group replace: {:.2f} ms at most of 20", worst));
+  EXPECT_LT(worst, 100.0);
+}
+
+TEST(SafetyRule12, APinGoesWhenARouteIsReplacedByOneWithoutItsNextHop) {
+  Case c;
+  c.leaf.at_leaf.set_group(101, std::vector<std::uint32_t>{2, 3});
+  c.leaf.commit();
+  ASSERT_TRUE(c.agent.installs(two_pins()));
+  double worst = 0;
+  for (int round = 0; round < 20; ++round) {
+    worst = std::max(worst, removal_ms(c, [](Netlink& n) {
+                       n.add_route({.destination = net("10.2.0.0/16"), .nexthop_id = 101});
+                     }));
+    expect_failed_by_rule_12(c);
+    c.leaf.at_leaf.add_route({.destination = net("10.2.0.0/16"), .nexthop_id = kGroup});
+    c.leaf.commit();
+    ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 2; }));
+  }
+  print(fmt::format("pin gone after a route replace: {:.2f} ms at most of 20", worst));
+  EXPECT_LT(worst, 100.0);
+}
+
+TEST(SafetyRule12, APinGoesWithASingleRouteOfTheOldKindAndWithAMoreSpecificOne) {
+  Case c;
+  ASSERT_TRUE(c.agent.installs(two_pins()));
+  const RouteSpec aside{
+      .destination = net("10.2.1.0/24"), .gateway = Leaf::gateway(3), .device = "up3"};
+  removal_ms(c, [&](Netlink& n) { n.add_route(aside); });
+  expect_failed_by_rule_12(c);
+  c.leaf.at_leaf.delete_route(aside);
+  c.leaf.commit();
+  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 2; }));
+  removal_ms(c, [&](Netlink& n) {
+    n.delete_route({.destination = net("10.2.0.0/16"), .nexthop_id = kGroup});
+  });
+  expect_failed_by_rule_12(c);
+}
+
+TEST(SafetyRule12, APinIsKeptOnlyAsFarAsMainOffersItBeforeTheFirstPlanAfterARestart) {
+  Leaf leaf;
+  const TemporaryDirectory state;
+  {
+    Agent agent(leaf, state.path());
+    ASSERT_TRUE(agent.installs(two_pins()));
+  }
+  leaf.at_leaf.add_route(
+      {.destination = net("10.2.0.0/16"), .gateway = Leaf::gateway(3), .device = "up3"});
+  leaf.commit();
+  Agent agent(leaf, state.path());
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == 1; }));
+  EXPECT_EQ(leaf.pinned_to("p1", "10.2.1.2"), "");
+  EXPECT_EQ(leaf.pinned_to("p2", "10.3.1.2"), "up2");
+}
+
+TEST(SafetyRule12, AThousandPinsOfOneUplinkGoWithinTheLimit) {
+  Case c;
+  std::vector<Pin> pins;
+  for (int d = 0; d < 1000; ++d)
+    pins.push_back(pin(d % 2 == 0 ? "p1" : "p2", fmt::format("10.2.{}.{}", d / 250, d % 250 + 2),
+                       Leaf::uplink(d % kUplinks + 1)));
+  ASSERT_TRUE(c.agent.installs(plan(1, pins)));
+  c.leaf.at_leaf.set_group(kGroup, std::vector<std::uint32_t>{2, 3});
+  const Time begin = c.agent.clock.now();
+  c.leaf.commit();
+  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().failed.size() == 334; }));
+  const double ms = milliseconds(c.agent.clock.now() - begin);
+  EXPECT_EQ(c.leaf.pinned_routes().size(), 666U);
+  print(fmt::format("334 of 1,000 pins gone after a group replace: {:.2f} ms", ms));
+  EXPECT_LT(ms, 100.0);
+}
+
+// Rule 6
+// -------------------------------------------------------------------------------------------
+
+TEST(SafetyRule6, APinToAGatewayThatDoesNotAnswerIsNotCountedNorHeld) {
+  Leaf leaf;
+  // Nobody has this gateway's address yet.
+  leaf.at_leaf.add_address("up1", ip("10.105.0.1"), 29);
+  leaf.at_leaf.set_nexthop(9, ip("10.105.0.3"), "up1");
+  leaf.at_leaf.add_route({.destination = net("10.4.0.0/16"), .nexthop_id = 9});
+  leaf.commit();
+  const TemporaryDirectory state;
+  Agent agent(leaf, state.path());
+  agent.programmer->want(plan(1, {pin("p1", "10.4.1.2", "up1"), pin("p1", "10.2.1.2", "up1")}));
+  ASSERT_TRUE(agent.run_until([&] {
+    const auto now = agent.state();
+    return now.installed == 1 && now.failed.size() == 1 &&
+           now.failed[0].reason == "gateway 10.105.0.3 does not answer";
+  }));
+  EXPECT_EQ(agent.state().failed[0].code, Errc::timeout);
+  EXPECT_EQ(leaf.pinned_to("p1", "10.4.1.2"), "");
+  // It comes to life, and the pin with it.
+  leaf.at_beyond.add_address("s1", ip("10.105.0.3"), 29);
+  must(leaf.at_beyond.commit());
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == 2; }));
+  EXPECT_EQ(leaf.pinned_to("p1", "10.4.1.2"), "up1");
+}
+
+// Rule 5
+// -------------------------------------------------------------------------------------------
+
+TEST(SafetyRule5, ATinyBufferUnderTwoThousandForeignChangesEndsInTheRightTables) {
+  Leaf leaf;
+  const TemporaryDirectory state;
+  Agent agent(leaf, state.path(), 8 << 10);
+  ASSERT_TRUE(agent.installs(two_pins()));
+  // A flood in the middle of which `main` takes up1 away from 10.2.0.0/16, unseen.
+  for (int n = 0; n < 2000; ++n) {
+    leaf.at_leaf.add_route({.destination = net(fmt::format("10.50.{}.{}/32", n / 250, n % 250)),
+                            .nexthop_id = 2,
+                            .protocol = kOther});
+    if (n == 1000)
+      leaf.at_leaf.add_route({.destination = net("10.2.0.0/16"), .nexthop_id = 3});
+  }
+  const Time begin = agent.clock.now();
+  leaf.commit();
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == 1; }));
+  const double ms = milliseconds(agent.clock.now() - begin);
+  EXPECT_EQ(leaf.pinned_to("p1", "10.2.1.2"), "");
+  EXPECT_GE(agent.programmer->counters().events_lost, 1U);
+  print(fmt::format(
+      "converged {:.1f} ms after 2,000 changes, {} of them heard of, {} losses, {} full reads", ms,
+      agent.events, agent.programmer->counters().events_lost,
+      agent.programmer->counters().full_reads));
+  EXPECT_LT(ms, 1000.0);
+}
+
+TEST(SafetyRule5, CarrierLossOfAnUplinkAndItsReturnAreRepaired) {
+  Case c;
+  ASSERT_TRUE(c.agent.installs(two_pins()));
+  c.leaf.set_far_end(1, false);
+  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 1; }));
+  EXPECT_EQ(c.agent.state().failed.at(0).reason, "up1 has no carrier");
+  EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "");
+  c.leaf.set_far_end(1, true);
+  ASSERT_TRUE(c.agent.run_until([&] {
+    return c.agent.programmer->next_deadline() > c.agent.clock.now() + std::chrono::seconds{5};
+  }));
+  // Nothing returns by itself: `main` has to offer it again.
+  EXPECT_EQ(c.agent.state().installed, 1U);
+  c.leaf.write_main();
+  const Time begin = c.agent.clock.now();
+  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 2; }));
+  print(fmt::format("pin back {:.2f} ms after main offered it again",
+                    milliseconds(c.agent.clock.now() - begin)));
+  EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "up1");
+}
+
+TEST(SafetyRule5, CarrierLossOfAHostPortChangesNothing) {
+  Case c;
+  ASSERT_TRUE(c.agent.installs(two_pins()));
+  const auto before = c.leaf.pinned_routes();
+  for (const bool up : {false, true}) {
+    c.leaf.at_beyond.set_up("h1", up);
+    must(c.leaf.at_beyond.commit());
+    const auto reads = c.agent.programmer->counters().full_reads;
+    ASSERT_TRUE(
+        c.agent.run_until([&] { return c.agent.programmer->counters().full_reads > reads; }));
+    c.agent.settle();
+    EXPECT_EQ(c.leaf.pinned_routes(), before);
+  }
+  c.agent.settle();
+  EXPECT_EQ(c.agent.state().installed, 2U);
+}
+
+TEST(SafetyRule5, AHundredFlapsEndInTheRightTables) {
+  Case c;
+  ASSERT_TRUE(c.agent.installs(two_pins()));
+  for (int flap = 0; flap < 100; ++flap) {
+    c.leaf.set_far_end(1, false);
+    c.leaf.set_far_end(1, true);
+    c.leaf.write_main();
+    // One round of the loop, with whatever has come by now.
+    c.agent.run_until([] { return false; }, std::chrono::milliseconds{1});
+  }
+  const Time begin = c.agent.clock.now();
+  ASSERT_TRUE(c.agent.run_until([&] {
+    return c.agent.state().installed == 2 && c.leaf.pinned_to("p1", "10.2.1.2") == "up1" &&
+           c.agent.programmer->next_deadline() > c.agent.clock.now() + std::chrono::seconds{5};
+  }));
+  const double ms = milliseconds(c.agent.clock.now() - begin);
+  print(fmt::format("settled {:.1f} ms after the last of 100 flaps", ms));
+  EXPECT_LT(ms, 1000.0);
+  EXPECT_EQ(c.leaf.pin_next_hops().size(), 2U);
+}
+
+TEST(SafetyRule5, AnUplinkThatVanishesAndReturnsUnderAnotherIndexIsFollowed) {
+  Case c;
+  ASSERT_TRUE(c.agent.installs(two_pins()));
+  const int old_index = c.leaf.at_leaf.index_of("up1");
+  c.leaf.at_leaf.delete_link("up1");
+  c.leaf.commit();
+  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 1; }));
+  EXPECT_EQ(c.agent.state().failed.at(0).reason, "there is no interface up1");
+  // A fresh socket: the other one remembers indices.
+  c.leaf.at_leaf = must(Netlink::open(c.leaf.leaf));
+  c.leaf.at_beyond = must(Netlink::open(c.leaf.beyond));
+  c.leaf.cable("up1", "s1", Leaf::network(1));
+  c.leaf.write_main();
+  ASSERT_NE(c.leaf.at_leaf.index_of("up1"), old_index);
+  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 2; }));
+  EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "up1");
+}
+
+// Repair
+// -------------------------------------------------------------------------------------------
+
+struct Deletion {
+  const char* name;
+  std::function<void(Leaf&)> destroy;
+};
+
+TEST(PortTables, AreRestoredAfterSomebodyDeletedThem) {
+  const std::vector<Deletion> deletions = {
+      {"routes",
+       [](Leaf& leaf) {
+         for (const RouteSeen& r : leaf.pinned_routes())
+           leaf.at_leaf.delete_route({.destination = r.destination,
+                                      .nexthop_id = r.nexthop_id,
+                                      .table = r.table,
+                                      .protocol = r.protocol});
+       }},
+      {"next hops",
+       [](Leaf& leaf) {
+         for (const NexthopSeen& n : leaf.pin_next_hops())
+           leaf.at_leaf.delete_nexthop(n.id);
+       }},
+      {"rules",
+       [](Leaf& leaf) {
+         for (const RuleSpec& r : leaf.pin_rules())
+           leaf.at_leaf.delete_rule(r);
+       }},
+      {"a next hop replaced by another of our protocol",
+       [](Leaf& leaf) {
+         leaf.at_leaf.set_nexthop(leaf.pin_next_hops().at(0).id, Leaf::gateway(3), "up3",
+                                  Write::replace, RoutingRanges{}.protocol);
+       }},
+      {"a route replaced by another of our protocol",
+       [](Leaf& leaf) {
+         const RouteSeen r = leaf.pinned_routes().at(0);
+         leaf.at_leaf.add_route({.destination = r.destination,
+                                 .gateway = Leaf::gateway(3),
+                                 .device = "up3",
+                                 .table = r.table,
+                                 .protocol = r.protocol});
+       }},
+  };
+  for (const Deletion& deletion : deletions) {
+    SCOPED_TRACE(deletion.name);
+    Case c;
+    ASSERT_TRUE(c.agent.installs(two_pins()));
+    const auto repairs = c.agent.programmer->counters().repairs;
+    deletion.destroy(c.leaf);
+    c.leaf.commit();
+    const Time begin = c.agent.clock.now();
+    ASSERT_TRUE(c.agent.run_until([&] {
+      return c.agent.programmer->counters().repairs > repairs && c.agent.state().installed == 2 &&
+             c.leaf.pinned_to("p1", "10.2.1.2") == "up1" &&
+             c.leaf.pinned_to("p2", "10.3.1.2") == "up2";
+    }));
+    print(fmt::format("{}: restored in {:.1f} ms", deletion.name,
+                      milliseconds(c.agent.clock.now() - begin)));
+  }
+}
+
+// Reports
+// ------------------------------------------------------------------------------------------
+
+TEST(NetlinkKernel, ReportsCarrierAndCountersOfPorts) {
+  Case c;
+  c.leaf.set_far_end(3, false);
+  std::map<std::string, PortStatus> ports;
+  for (const PortStatus& port : must(c.agent.kernel->ports()))
+    ports[port.name] = port;
+  EXPECT_TRUE(ports.at("up1").carrier);
+  EXPECT_FALSE(ports.at("up3").carrier);
+  const std::uint64_t before = ports.at("p1").tx_bytes;
+
+  const int sender = must(c.leaf.leaf.socket(AF_INET, SOCK_DGRAM, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  to.sin_addr.s_addr = inet_addr("10.1.1.2");
+  const std::vector<char> packet(1000);
+  ASSERT_EQ(::sendto(sender, packet.data(), packet.size(), 0, reinterpret_cast<sockaddr*>(&to),
+                     sizeof to),
+            1000);
+  ::close(sender);
+  const auto sent = [&] {
+    for (const PortStatus& port : must(c.agent.kernel->ports())) {
+      if (port.name == "p1")
+        return port.tx_bytes - before;
+    }
+    return std::uint64_t{0};
+  };
+  // At once, or after the neighbour has answered, which is an event.
+  EXPECT_TRUE(c.agent.run_until([&] { return sent() >= 1000; }));
+}
+
+}  // namespace
+}  // namespace heddle::lab

@@ -1,0 +1,258 @@
+// One leaf for the tests of the programming stage: three uplinks up1 to up3, two host ports p1 and
+// p2, `main` by nexthop objects as a routing daemon would write it, and an agent's programming half
+// without the agent around it. The other ends of all cables are in one namespace. One thread.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/netlink/netlink_kernel.h"
+#include "agent/program/lease.h"
+#include "agent/program/ownership.h"
+#include "agent/program/programmer.h"
+#include "common/core/plan.h"
+#include "common/runtime/system_clock.h"
+#include "tests/lab/expect.h"
+#include "tests/lab/netlink.h"
+#include "tests/lab/netns.h"
+
+namespace heddle::lab {
+
+inline IpAddress ip(const std::string& text) {
+  return must(IpAddress::parse(text));
+}
+inline Prefix net(const std::string& text) {
+  return must(Prefix::parse(text));
+}
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    char name[] = "/tmp/heddle-test-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline constexpr int kUplinks = 3;
+inline constexpr std::uint32_t kGroup = 100;
+inline constexpr std::uint8_t kOther = 99;  // another program's protocol number
+
+struct Leaf {
+  NetNamespace leaf = must(NetNamespace::create(unique_namespace_name("leaf")));
+  NetNamespace beyond = must(NetNamespace::create(unique_namespace_name("beyond")));
+  Netlink at_leaf = must(Netlink::open(leaf));
+  Netlink at_beyond = must(Netlink::open(beyond));
+
+  Leaf() {
+    for (const char* setting : {"net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter"})
+      must(leaf.set_sysctl(setting, "0"));
+    must(leaf.set_sysctl("net/ipv4/ip_forward", "1"));
+    for (int s = 1; s <= kUplinks; ++s)
+      cable(uplink(s), "s" + std::to_string(s), network(s));
+    for (int p = 1; p <= 2; ++p)
+      cable("p" + std::to_string(p), "h" + std::to_string(p), "10.1." + std::to_string(p));
+    write_main();
+  }
+
+  static std::string uplink(int s) { return "up" + std::to_string(s); }
+  static std::string network(int s) { return "10.101." + std::to_string(s); }
+  static IpAddress gateway(int s) { return ip(network(s) + ".2"); }
+
+  // What the routing daemon writes: a next hop for each uplink, a group of them, two networks
+  // behind it.
+  void write_main() {
+    std::vector<std::uint32_t> all;
+    for (int s = 1; s <= kUplinks; ++s) {
+      at_leaf.set_nexthop(static_cast<std::uint32_t>(s), gateway(s), uplink(s));
+      all.push_back(static_cast<std::uint32_t>(s));
+    }
+    at_leaf.set_group(kGroup, all);
+    for (const char* network : {"10.2.0.0/16", "10.3.0.0/16"})
+      at_leaf.add_route({.destination = net(network), .nexthop_id = kGroup});
+    must(at_leaf.commit());
+  }
+
+  // `main` without nexthop objects, as older daemons write it: one route per uplink, by metric.
+  void commit() { must(at_leaf.commit()); }
+
+  void cable(const std::string& near, const std::string& far, const std::string& network) {
+    at_leaf.add_veth(near, at_beyond, far);
+    at_leaf.set_up(near);
+    at_leaf.add_address(near, ip(network + ".1"), 30);
+    must(at_leaf.commit());
+    at_beyond.set_up(far);
+    at_beyond.add_address(far, ip(network + ".2"), 30);
+    must(at_beyond.commit());
+  }
+
+  void set_far_end(int s, bool up) {
+    at_beyond.set_up("s" + std::to_string(s), up);
+    must(at_beyond.commit());
+  }
+
+  // In the kernel, seen by other eyes than the agent's.
+  std::vector<RouteSeen> pinned_routes() {
+    std::vector<RouteSeen> result;
+    for (const RouteSeen& route : must(at_leaf.routes())) {
+      if (RoutingRanges{}.owns_table(route.table))
+        result.push_back(route);
+    }
+    return result;
+  }
+  std::vector<NexthopSeen> pin_next_hops() {
+    std::vector<NexthopSeen> result;
+    for (const NexthopSeen& next_hop : must(at_leaf.nexthops())) {
+      if (RoutingRanges{}.owns_next_hop(next_hop.id))
+        result.push_back(next_hop);
+    }
+    return result;
+  }
+  std::vector<RuleSpec> pin_rules() {
+    std::vector<RuleSpec> result;
+    for (const RuleSpec& rule : must(at_leaf.rules())) {
+      if (rule.priority == RoutingRanges{}.rule_priority)
+        result.push_back(rule);
+    }
+    return result;
+  }
+  bool nothing_pinned() {
+    return pinned_routes().empty() && pin_next_hops().empty() && pin_rules().empty();
+  }
+  // The uplink that a pin for this destination in this port's table leads to; empty if there is
+  // none.
+  std::string pinned_to(const std::string& port, const std::string& destination) {
+    for (const RuleSpec& rule : pin_rules()) {
+      if (rule.in_port != port)
+        continue;
+      for (const RouteSeen& route : pinned_routes()) {
+        if (route.table != rule.table || route.destination != Prefix::host(ip(destination)))
+          continue;
+        for (const NexthopSeen& next_hop : pin_next_hops()) {
+          for (int s = 1; s <= kUplinks && next_hop.id == route.nexthop_id; ++s) {
+            if (next_hop.out_index == at_leaf.index_of(uplink(s)))
+              return uplink(s);
+          }
+        }
+      }
+    }
+    return {};
+  }
+};
+
+inline Pin pin(const std::string& port, const std::string& destination, const std::string& uplink) {
+  return {.unit = ByPortAndDestination{.in_port = port, .destination = ip(destination)},
+          .target = PortTableRoute{.out_port = uplink},
+          .reason = {}};
+}
+
+inline NodePlan plan(std::uint64_t generation, std::vector<Pin> pins) {
+  std::sort(pins.begin(), pins.end(), [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
+  return {
+      .node = "leaf1", .version = {.epoch = 1, .generation = generation}, .pins = std::move(pins)};
+}
+
+// Stands between the programmer and the kernel; the default passes everything on.
+using Wrap = std::function<std::unique_ptr<RouteKernel>(RouteKernel&)>;
+
+// The programming half of an agent. Its directories outlive it, as those of a service do.
+struct Agent {
+  Agent(const Leaf& where, const std::string& state_dir, int event_buffer_bytes = 4 << 20,
+        const Wrap& wrap = {}, ProgramConfig config = default_config()) {
+    const InNamespace inside(where.leaf);
+    kernel = must(NetlinkKernel::open({.ranges = {}, .event_buffer_bytes = event_buffer_bytes}));
+    if (wrap)
+      wrapped = wrap(*kernel);
+    store = std::make_unique<OwnershipFile>(state_dir, must(current_boot_id()));
+    programmer = std::make_unique<Programmer>(wrapped ? *wrapped : *kernel, *store, clock, config);
+    kernel->on_event([this](const KernelEvent& event) {
+      ++events;
+      programmer->kernel_changed(event);
+    });
+    must(programmer->start());
+  }
+
+  static ProgramConfig default_config() {
+    return {.mode = Mode::program, .uplinks = {"up*"}, .host_ports = {"p*"}, .ranges = {}};
+  }
+
+  // The agent's loop: events and deadlines, until `reached`, looked at after each step. False on
+  // time-out.
+  bool run_until(const std::function<bool()>& reached,
+                 Duration patience = std::chrono::seconds{10}) {
+    const Time end = clock.now() + patience;
+    for (;;) {
+      for (;;) {
+        const auto due = programmer->next_deadline();
+        if (!due || *due > clock.now())
+          break;
+        if (auto news = programmer->step())
+          acknowledged = *std::move(news);
+        if (reached())
+          return true;
+      }
+      if (reached())
+        return true;
+      const Time now = clock.now();
+      if (now >= end)
+        return false;
+      const Time until = std::min(end, programmer->next_deadline().value_or(end));
+      pollfd readable{.fd = kernel->fd(), .events = POLLIN, .revents = 0};
+      const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+      ::poll(&readable, 1, static_cast<int>(wait.count()));
+      kernel->ready();
+    }
+  }
+  // Until every pin of the plan is acknowledged as installed.
+  bool installs(NodePlan wanted) {
+    const std::size_t pins = wanted.pins.size();
+    const PlanVersion version = wanted.version;
+    programmer->want(std::move(wanted));
+    return run_until([&] {
+      return acknowledged && acknowledged->version == version && acknowledged->installed == pins &&
+             acknowledged->failed.empty();
+    });
+  }
+  // Until nothing is due before some later check.
+  void settle() {
+    run_until([&] {
+      const auto due = programmer->next_deadline();
+      return !due || *due > clock.now() + std::chrono::seconds{5};
+    });
+  }
+  Acknowledgement state() const { return programmer->state(); }
+
+  SystemClock clock;
+  std::unique_ptr<NetlinkKernel> kernel;
+  std::unique_ptr<RouteKernel> wrapped;
+  std::unique_ptr<OwnershipFile> store;
+  std::unique_ptr<Programmer> programmer;
+  std::optional<Acknowledgement> acknowledged;
+  std::size_t events{};
+};
+
+inline double milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace heddle::lab
