@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/core/check.h"
+#include "common/runtime/system_clock.h"
 
 namespace heddle {
 
@@ -40,7 +41,7 @@ constexpr std::uint64_t kAccuracyMicroseconds = 1;
 // may destroy the EventSource that owns it.
 struct EventSource::State : std::enable_shared_from_this<EventSource::State> {
   SourcePtr source;
-  SourcePtr turn;  // on_edge's second source
+  SourcePtr turn;  // on_edge's, while its handler is due
   virtual ~State() = default;
 
   void end() {
@@ -104,15 +105,23 @@ int edge_event(sd_event_source*, int, std::uint32_t, void*) noexcept {
   return 0;
 }
 
-int edge_prepare(sd_event_source*, void* userdata) noexcept {
+int edge_turn(sd_event_source*, void* userdata) noexcept {
   const auto state = hold<EdgeState>(userdata);
-  if (state->ready())
-    sd_event_source_set_enabled(state->turn.get(), SD_EVENT_ONESHOT);
+  state->turn.reset();
+  state->handler();
   return 0;
 }
 
-int edge_turn(sd_event_source*, void* userdata) noexcept {
-  hold<EdgeState>(userdata)->handler();
+// Each turn is a new source: one that is switched on again keeps its old place in sd-event's queue,
+// ahead of all others, and would starve them.
+int edge_prepare(sd_event_source* source, void* userdata) noexcept {
+  const auto state = hold<EdgeState>(userdata);
+  if (state->turn || !state->ready())
+    return 0;
+  sd_event_source* turn = nullptr;
+  HEDDLE_CHECK(sd_event_add_defer(sd_event_source_get_event(source), &turn, edge_turn, userdata) >=
+               0);
+  state->turn.reset(turn);
   return 0;
 }
 
@@ -131,8 +140,8 @@ int period_event(sd_event_source* source, std::uint64_t due_us, void* userdata) 
   state->handler();
   if (!state->source)
     return 0;  // ended by its own handler
-  std::uint64_t now_us = 0;
-  sd_event_now(sd_event_source_get_event(source), CLOCK_BOOTTIME, &now_us);
+  // sd_event_now() would tell when this turn began, but the handler may have taken long.
+  const std::uint64_t now_us = microseconds_up(SystemClock().now().time_since_epoch());
   const std::uint64_t passed = now_us > due_us ? (now_us - due_us) / state->period_us : 0;
   sd_event_source_set_time(source, due_us + (passed + 1) * state->period_us);
   sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -196,12 +205,7 @@ Result<EventSource> EventLoop::on_edge(int fd, std::function<bool()> ready, Hand
   state->ready = std::move(ready);
   state->handler = std::move(handler);
   sd_event_source* source = nullptr;
-  int r = sd_event_add_defer(event_, &source, edge_turn, userdata_of(state));
-  if (r < 0)
-    return tl::unexpected(system_error("cannot watch a descriptor", r));
-  state->turn.reset(source);
-  sd_event_source_set_enabled(source, SD_EVENT_OFF);
-  r = sd_event_add_io(event_, &source, fd, EPOLLIN, edge_event, userdata_of(state));
+  int r = sd_event_add_io(event_, &source, fd, EPOLLIN, edge_event, userdata_of(state));
   if (r < 0)
     return tl::unexpected(system_error("cannot watch a descriptor", r));
   state->source.reset(source);
