@@ -1,0 +1,156 @@
+#include "coordinator/predict/flow_table.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/small_fabric.h"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::address;
+using testing::delta;
+using testing::wire_key;
+
+class FlowTableTest : public ::testing::Test {
+ protected:
+  // One interval of a second, as seen by one node.
+  void report(const std::string& node, std::vector<FlowDelta> flows) {
+    table.add(node, testing::report_of(++number, now, 1s, std::move(flows)), now + 1s);
+  }
+  void pass() { now += 1s; }
+  const Subflow& only() {
+    EXPECT_EQ(table.subflows().size(), 1U);
+    return table.subflows().begin()->second;
+  }
+
+  Topology topology{testing::small_fabric(2, 2, 2)};
+  FlowTable table{topology,
+                  {.elephant_rate = Rate{8e6}, .elephant_message = {1000000}, .memory = 10s}};
+  Time now{1000s};
+  std::uint64_t number{};
+  const WireKey key{wire_key(address(1, 1), address(2, 1))};
+};
+
+// Four observers of one flow: 1 MB each is 1 MB, not 4.
+TEST_F(FlowTableTest, TakesEverySightingForTheSameFlow) {
+  for (const char* node : {"leaf2", "h2-1", "leaf1", "h1-1"})
+    report(node, {delta(key, 1000000, node == std::string("leaf1") ? "up2" : "")});
+  EXPECT_EQ(only().sightings.size(), 4U);
+  EXPECT_EQ(only().sightings.front().node, "h1-1");
+  ASSERT_TRUE(table.rate(only(), now + 1s));
+  EXPECT_DOUBLE_EQ(table.rate(only(), now + 1s)->bits_per_second, 8e6);
+}
+
+// Hosts date a queue pair by their own clock; that must not make two flows of it.
+TEST_F(FlowTableTest, JoinsSightingsWhoseFirstSeenTimesDiffer) {
+  WireKey later = key;
+  later.first_seen = WallTime(5s);
+  report("h1-1", {delta(key, 1000)});
+  report("leaf1", {delta(later, 1000, "up1")});
+  EXPECT_EQ(only().sightings.size(), 2U);
+}
+
+TEST_F(FlowTableTest, KnowsTheUplinkFromTheSourceLeafAlone) {
+  report("leaf2", {delta(key, 1000, "p1")});
+  EXPECT_FALSE(only().observed_up.valid());
+  report("leaf1", {delta(key, 1000, "up2")});
+  ASSERT_TRUE(only().observed_up.valid());
+  EXPECT_EQ(topology[topology[only().observed_up].spine].name, "spine2");
+  pass();
+  report("leaf1", {delta(key, 1000, "up1")});
+  EXPECT_EQ(topology[topology[only().observed_up].spine].name, "spine1");
+}
+
+TEST_F(FlowTableTest, KnowsAnElephantByItsFirstMessageAndByItsRate) {
+  report("h1-1", {delta(key, 4096, {}, 999999)});
+  EXPECT_FALSE(only().elephant);
+  report("h1-1", {delta(key, 4096, {}, 1000000)});
+  EXPECT_TRUE(only().elephant);
+
+  const WireKey fast = wire_key(address(1, 2), address(2, 2));
+  report("h1-2", {delta(fast, 999999)});  // 7.999992 Mbit/s
+  EXPECT_FALSE(table.subflows().at(key_of(fast)).elephant);
+  pass();
+  report("h1-2", {delta(fast, 1000001)});
+  EXPECT_TRUE(table.subflows().at(key_of(fast)).elephant);
+}
+
+// At 60 % of the threshold it stays one, at 40 % it ceases to be one when its memory ends.
+TEST_F(FlowTableTest, LetsAnElephantGoOnlyBelowHalfTheThreshold) {
+  for (int i = 0; i < 30; ++i, pass())
+    report("h1-1", {delta(key, i < 3 ? 1000000 : 600000)});
+  table.age(now);
+  EXPECT_TRUE(only().elephant);
+  for (int i = 0; i < 30; ++i, pass())
+    report("h1-1", {delta(key, 400000)});
+  table.age(now);
+  EXPECT_FALSE(only().elephant);
+}
+
+TEST_F(FlowTableTest, RemembersASilentFlowForItsMemoryAndNoLonger) {
+  report("h1-1", {delta(key, 2000000)});
+  table.age(now + 10s);
+  EXPECT_TRUE(only().elephant);
+  table.age(now + 12s);
+  EXPECT_TRUE(table.subflows().empty());
+}
+
+TEST_F(FlowTableTest, CountsIntervalsWithoutAWordOfTheFlowAsSilent) {
+  report("h1-1", {delta(key, 3000000)});
+  pass();
+  report("h1-1", {});
+  pass();
+  report("h1-1", {});
+  EXPECT_DOUBLE_EQ(table.rate(only(), now + 1s)->bits_per_second, 8e6);
+  pass();
+  report("h1-1", {});
+  EXPECT_DOUBLE_EQ(table.rate(only(), now + 1s)->bits_per_second, 0.0);
+}
+
+TEST_F(FlowTableTest, SafetyRule7ARateThatNobodyReportsIsUnknownAndNotZero) {
+  report("h1-1", {delta(key, 1000000)});
+  EXPECT_TRUE(table.rate(only(), now + 4s));
+  EXPECT_FALSE(table.rate(only(), now + 5s));
+}
+
+// Two seconds of sending, two of silence.
+TEST_F(FlowTableTest, FindsThePeriodOfBursts) {
+  for (int i = 0; i < 24; ++i, pass())
+    report("h1-1", i % 4 < 2 ? std::vector{delta(key, 2000000)} : std::vector<FlowDelta>{});
+  ASSERT_TRUE(only().period);
+  EXPECT_EQ(*only().period, Duration(4s));
+}
+
+TEST_F(FlowTableTest, FindsNoPeriodInBurstsAtUnevenDistances) {
+  for (const int silent : {1, 5, 2, 9, 1, 4}) {
+    report("h1-1", {delta(key, 2000000)});
+    pass();
+    for (int i = 0; i < silent; ++i, pass())
+      report("h1-1", {});
+  }
+  EXPECT_FALSE(only().period);
+}
+
+// Its period is 8 s, so a pause of 20 s may still be one.
+TEST_F(FlowTableTest, RemembersPeriodicFlowsForThreePeriods) {
+  for (int i = 0; i < 40; ++i, pass())
+    report("h1-1", i % 8 < 2 ? std::vector{delta(key, 2000000)} : std::vector<FlowDelta>{});
+  ASSERT_EQ(only().period, Duration(8s));
+  table.age(now + 14s);
+  EXPECT_TRUE(only().elephant);
+}
+
+TEST_F(FlowTableTest, CountsMiceBeyondItsSizeWithoutTrackingThem) {
+  FlowTable tiny(topology, {.elephant_message = {1000000}, .max_subflows = 1});
+  const WireKey other = wire_key(address(1, 2), address(2, 2));
+  tiny.add("h1-1", testing::report_of(1, now, 1s, {delta(key, 10)}), now);
+  tiny.add("h1-2", testing::report_of(1, now, 1s, {delta(other, 10)}), now);
+  EXPECT_EQ(tiny.subflows().size(), 1U);
+  EXPECT_EQ(tiny.untracked(), 1U);
+  tiny.add("h1-2", testing::report_of(2, now, 1s, {delta(other, 10, {}, 1000000)}), now);
+  EXPECT_EQ(tiny.subflows().size(), 2U);
+}
+
+}  // namespace
+}  // namespace heddle
