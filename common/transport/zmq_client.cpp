@@ -118,8 +118,9 @@ void ZmqClientChannel::Impl::observe() {
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
       // A server that cannot read a client's first words, because they are for another key, just
       // hangs up.
-      lost(fmt::format("{} ended the handshake: {}{}", options_.endpoint, handshake_failure(*event),
-                       options_.keys ? "; is its public key the one that is configured?" : ""));
+      lost(fmt::format(
+          "{} ended the handshake: {}; {}", options_.endpoint, handshake_failure(*event),
+          options_.keys ? "is its public key the one that is configured?" : "does it want keys?"));
       break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:

@@ -292,7 +292,9 @@ TEST_F(ZmqChannel, APlainClientIsToldThatKeysAreNeeded) {
     reason_ = reason;
   });
   ASSERT_TRUE(await(*loop_, [&] { return !reason_.empty(); }));
-  EXPECT_THAT(reason_, HasSubstr("one side uses CURVE keys"));
+  // Both sides see that they differ; the one that is first hangs up.
+  EXPECT_THAT(reason_, testing::AnyOf(HasSubstr("one side uses CURVE keys"),
+                                      HasSubstr("does it want keys?")));
 }
 
 TEST_F(ZmqChannel, PlainPeersHaveNoName) {
