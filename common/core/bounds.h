@@ -31,6 +31,9 @@ Bounds find_bounds(const Model& model, const Evaluator& evaluator);
 // returned is a true upper bound whenever the iterations end, and close to the optimum when there
 // are many. At most 1. With unequal weights water-filling may reach less on every routing, because
 // it does not weigh flows.
+double split_bound(const Model& model, const Evaluator& evaluator, std::uint32_t iterations = 400);
+
+// The lower of that and find_bounds().worst, which knows that units do not split.
 double linear_program_bound(const Model& model, const Evaluator& evaluator,
                             std::uint32_t iterations = 400);
 

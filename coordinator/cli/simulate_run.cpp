@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <ostream>
 #include <sstream>
 
@@ -99,8 +100,14 @@ Result<sim::Sweep> judge_import(const std::string& path) {
   for (const FlowDemand& flow : routed->demand.flows)
     row.at.qps = std::max(row.at.qps, flow.subflows);
   row.all.efficiency = evaluate(routed->topology, routed->links, routed->demand, routed->routing);
-  row.all.bound =
-      sim::bound_of(routed->topology, routed->links, routed->demand, {}, sim::BoundEffort::linear);
+  Problem problem;
+  problem.topology = &routed->topology;
+  problem.links = &routed->links;
+  problem.demand = routed->demand;
+  // Whoever made it may have steered every subflow by itself.
+  problem.unit_of_subflow.resize(routed->routing.size());
+  std::iota(problem.unit_of_subflow.begin(), problem.unit_of_subflow.end(), 0U);
+  row.all.bound = sim::bound_of(problem, sim::BoundEffort::linear);
   for (const Duration time : row.all.efficiency.communication)
     row.allreduce_ms.push_back(static_cast<double>(time.count()) / 1e6);
   return sim::Sweep{.rows = {std::move(row)}};

@@ -4,34 +4,26 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
-#include "common/core/flow.h"
-#include "common/core/topology.h"
-#include "common/core/units.h"
+#include "common/core/optimiser.h"
 
 namespace heddle::sim {
 
 struct Bound {
-  // ceil(qD / m) of the leaf where it is largest: qD subflows leave (or enter) it over m live
-  // links.
   std::uint32_t max_on_link{};
-  // Of the worst-off job: the lower of the combinatorial bound and the linear program's.
+  // Of the worst-off job: the lower of the two below.
   double efficiency{1.0};
-  double combinatorial{1.0};
-  // Flows split at will, each wants what its job's ideal asks; bounded from the dual side, so that
-  // it holds however few steps were taken.
-  double linear{1.0};
+  double combinatorial{1.0};  // units do not split
+  double linear{1.0};         // flows split at will; only with BoundEffort::linear
 };
 
 enum class BoundEffort : std::uint8_t {
-  cuts,    // the linear program by the cut around each leaf: exact if only whole spines are down
-  linear,  // also by multiplicative weights, for single links down and unequal bundles
+  combinatorial,
+  linear,  // also the linear program: matters where single links are down or bundles unequal
 };
 
-// Every job in its heaviest phase, as evaluate() has it. A NIC with several attachments is left out
-// of the counts. The efficiency is 0 if a flow has no live path.
-Bound bound_of(const Topology& topology, const LinkState& links, const Demand& demand,
-               std::span<const Rate> residual, BoundEffort effort);
+// Whatever is fixed counts as free, which can only raise the bound. The efficiency is 0 if a flow
+// has no live path.
+Bound bound_of(const Problem& problem, BoundEffort effort);
 
 }  // namespace heddle::sim

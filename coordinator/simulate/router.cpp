@@ -73,7 +73,7 @@ Epoch Router::route(std::span<const std::uint32_t> jobs, const LinkState& links,
   epoch.efficiency =
       evaluate(*scenario_.topology, links, active.demand, placement.routing, scenario_.background);
   epoch.efficiency.subflow_rates.clear();
-  epoch.bound = bound_of(*scenario_.topology, links, active.demand, scenario_.background, effort);
+  epoch.bound = bound_of(problem, effort);
   epoch.proven = placement.proven;
   epoch.notes = std::move(placement.notes);
   return epoch;

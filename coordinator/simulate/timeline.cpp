@@ -216,7 +216,8 @@ class Run {
     // A link's change is acted on at once by every scheme: routing protocols do that, too.
     const bool due = periodic ? period_over_ || links_changed_ : jobs_changed_ || links_changed_;
     if (due && !active.empty()) {
-      result_.epochs.push_back(router_.route(active, links_, Duration(now_), BoundEffort::cuts));
+      result_.epochs.push_back(
+          router_.route(active, links_, Duration(now_), BoundEffort::combinatorial));
       rates_.set_paths(router_.paths());
     } else if (periodic && jobs_changed_ && !active.empty()) {
       router_.hash_missing(active, links_);
