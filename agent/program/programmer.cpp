@@ -188,8 +188,10 @@ class Programmer::Impl {
     read_again_ = state->inconsistent;
     view_.load(*state);
     Claims claims = claim(*state, config_.ranges, record_);
-    if (counters_.full_reads > 1 && claims.ours != installed_)
+    if (counters_.full_reads > 1 && claims.ours != installed_) {
       ++counters_.repairs;
+      record_suspect_ = true;
+    }
     conflict_ = claims.conflict();
     // A damaged record says nothing of a kernel in which there is nothing to say anything of.
     if (claims.foreign_count == 0)
@@ -268,7 +270,7 @@ class Programmer::Impl {
     });
     if (!sweep.empty() && !apply(sweep))
       return false;
-    if (!todo.make.empty() || !sweep.empty())
+    if (!todo.make.empty() || !sweep.empty() || record_suspect_)
       shrink_record();
     return reconcile(wanted, installed_).empty();
   }
@@ -302,7 +304,7 @@ class Programmer::Impl {
 
   bool write_ahead(const PortTables& wanted) {
     const Ownership needed = Ownership::of(wanted);
-    if (record_.covers(needed))
+    if (record_.covers(needed) && !record_suspect_)
       return true;
     Ownership more = record_.merged(needed);
     if (const auto saved = store_.save(more); !saved) {
@@ -310,6 +312,7 @@ class Programmer::Impl {
       return false;
     }
     record_ = std::move(more);
+    record_suspect_ = false;
     return true;
   }
 
@@ -317,8 +320,10 @@ class Programmer::Impl {
     Ownership now = Ownership::of(installed_);
     // If this fails, the record names more than there is, which is harmless, and is tried again at
     // the next change.
-    if (record_error_.empty() && now != record_ && store_.save(now))
+    if (record_error_.empty() && (now != record_ || record_suspect_) && store_.save(now)) {
       record_ = std::move(now);
+      record_suspect_ = false;
+    }
   }
 
   void ask_for(const std::vector<std::pair<std::uint32_t, IpAddress>>& gateways, Time now) {
@@ -420,7 +425,8 @@ class Programmer::Impl {
   PortTables installed_;  // as last read back
   std::vector<PinRoute> refused_by_hardware_;
   std::vector<std::uint32_t> lent_;  // as of the last full read: others' routes are not read back
-  Ownership record_;                 // as in the store
+  Ownership record_;                 // as in the store,
+  bool record_suspect_{};            // unless somebody else flushed, which empties it there
   Verifier verifier_;
 
   // What forbids programming, by what would lift it.

@@ -93,7 +93,6 @@ struct Leaf {
     must(at_leaf.commit());
   }
 
-  // `main` without nexthop objects, as older daemons write it: one route per uplink, by metric.
   void commit() { must(at_leaf.commit()); }
 
   void cable(const std::string& near, const std::string& far, const std::string& network) {
@@ -172,8 +171,11 @@ inline NodePlan plan(std::uint64_t generation, std::vector<Pin> pins) {
       .node = "leaf1", .version = {.epoch = 1, .generation = generation}, .pins = std::move(pins)};
 }
 
-// Stands between the programmer and the kernel; the default passes everything on.
-using Wrap = std::function<std::unique_ptr<RouteKernel>(RouteKernel&)>;
+// What stands between the programmer and its kernel and store; the default passes everything on.
+struct Wrap {
+  std::function<std::unique_ptr<RouteKernel>(RouteKernel&)> kernel{};
+  std::function<std::unique_ptr<OwnershipStore>(OwnershipStore&)> store{};
+};
 
 // The programming half of an agent. Its directories outlive it, as those of a service do.
 struct Agent {
@@ -181,10 +183,14 @@ struct Agent {
         const Wrap& wrap = {}, ProgramConfig config = default_config()) {
     const InNamespace inside(where.leaf);
     kernel = must(NetlinkKernel::open({.ranges = {}, .event_buffer_bytes = event_buffer_bytes}));
-    if (wrap)
-      wrapped = wrap(*kernel);
+    if (wrap.kernel)
+      wrapped_kernel = wrap.kernel(*kernel);
     store = std::make_unique<OwnershipFile>(state_dir, must(current_boot_id()));
-    programmer = std::make_unique<Programmer>(wrapped ? *wrapped : *kernel, *store, clock, config);
+    if (wrap.store)
+      wrapped_store = wrap.store(*store);
+    programmer = std::make_unique<Programmer>(
+        wrapped_kernel ? *wrapped_kernel : static_cast<RouteKernel&>(*kernel),
+        wrapped_store ? *wrapped_store : static_cast<OwnershipStore&>(*store), clock, config);
     kernel->on_event([this](const KernelEvent& event) {
       ++events;
       programmer->kernel_changed(event);
@@ -244,8 +250,9 @@ struct Agent {
 
   SystemClock clock;
   std::unique_ptr<NetlinkKernel> kernel;
-  std::unique_ptr<RouteKernel> wrapped;
+  std::unique_ptr<RouteKernel> wrapped_kernel;
   std::unique_ptr<OwnershipFile> store;
+  std::unique_ptr<OwnershipStore> wrapped_store;
   std::unique_ptr<Programmer> programmer;
   std::optional<Acknowledgement> acknowledged;
   std::size_t events{};
