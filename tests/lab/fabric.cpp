@@ -27,6 +27,10 @@ std::string state_file(const std::string& prefix) {
   return fmt::format("{}/{}state", kStateFolder, prefix);
 }
 
+std::string work_folder_of(const std::string& prefix) {
+  return fmt::format("{}/{}work", kStateFolder, prefix);
+}
+
 std::uint8_t octet(int value) {
   HEDDLE_CHECK(value >= 0 && value <= 255);
   return static_cast<std::uint8_t>(value);
@@ -234,6 +238,7 @@ Result<int> Fabric::tear_down(const std::string& prefix) {
     ++removed;
   }
   std::error_code ignored;
+  std::filesystem::remove_all(work_folder_of(prefix), ignored);
   std::filesystem::remove(state_file(prefix), ignored);
   return removed;
 }
@@ -454,6 +459,10 @@ bool Fabric::cable_up(int leaf, int spine) {
   return std::any_of(links->begin(), links->end(), [&](const LinkSeen& link) {
     return link.name == port && link.up && link.carrier;
   });
+}
+
+std::string Fabric::work_folder() const {
+  return work_folder_of(spec_.prefix);
 }
 
 Result<void> Fabric::remember_process(pid_t process, std::string_view what) {

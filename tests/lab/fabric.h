@@ -88,6 +88,8 @@ class Fabric {
   Result<void> restore_spine(int spine);
   bool cable_up(int leaf, int spine);
 
+  // A folder that goes with the fabric, for what its programs write.
+  std::string work_folder() const;
   // Tear-down ends this process too, unless it ended before; `what` is for people.
   Result<void> remember_process(pid_t process, std::string_view what);
 

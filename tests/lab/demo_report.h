@@ -1,0 +1,56 @@
+// What a demonstration found: the numbers, whether they are good enough, and their two forms, a
+// table for people and JSON for programs. Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heddle::lab {
+
+struct DemoJob {
+  std::string name;
+  // Communication time of an iteration, milliseconds.
+  double unshaped_ms{};
+  double ecmp_median_ms{};
+  double heddle_ms{};
+  // Efficiency: the unshaped time divided by the measured one.
+  double ecmp_median{};
+  std::vector<double> ecmp_draws;
+  double heddle{};
+  double promised{};  // by the plan; 0 if it could not judge
+  double after_failure{};
+  double returned{};  // after all cables came back
+};
+
+struct DemoResult {
+  std::vector<DemoJob> jobs;
+  int moves{};
+  std::uint64_t packets_lost{};  // by moves; a failure's own losses are not theirs
+  std::uint64_t packets_reordered{};
+  std::uint64_t probes_sent{};
+  double near_traffic_back_ms{};
+  double near_replanned_ms{};
+  double far_traffic_back_ms{};
+  double far_pin_removed_ms{};
+  double far_replanned_ms{};
+  double lease_ms{};        // from the coordinator's end to the last pin's
+  double lease_limit_ms{};  // the lease that was configured
+  int pins_left{};          // read back from the leaves after the lease
+  double idle_percent{};    // of the machine, in the busiest measured phase
+  double seconds{};
+  std::vector<std::string> complaints;  // of the laboratory itself
+};
+
+constexpr double kLeastIdlePercent = 10;
+
+// Whether the machine had time enough for the numbers to mean something.
+bool is_valid(const DemoResult& result);
+// What was not as good as it has to be; empty: all was.
+std::vector<std::string> shortcomings(const DemoResult& result);
+std::string to_json(const DemoResult& result);
+std::string to_table(const DemoResult& result, bool colour);
+
+double median(std::vector<double> values);
+
+}  // namespace heddle::lab

@@ -1,0 +1,94 @@
+// The parts of the demonstration behind demo.h: one object that holds everything that is up, one
+// function a step.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/lab/cluster.h"
+#include "tests/lab/console.h"
+#include "tests/lab/demo.h"
+#include "tests/lab/pin_watch.h"
+#include "tests/lab/routing.h"
+#include "tests/lab/traffic.h"
+
+namespace heddle::lab {
+
+constexpr Duration kLease = std::chrono::seconds(5);
+
+// Two rings over all hosts; every edge of either goes from one leaf to another.
+std::vector<ClusterJob> place_jobs(const FabricSpec& spec, unsigned seed);
+
+class Stage {
+ public:
+  explicit Stage(const DemoOptions& options);
+  Result<DemoResult> play();
+
+ private:
+  using PortBytes = std::map<std::string, std::uint64_t>;
+  struct Measured {
+    std::vector<double> milliseconds;  // of communication in an iteration, by job
+    std::vector<std::string> uplinks;  // load of each, a line a leaf
+    double idle{};
+  };
+  // A pin that leads through one spine to one leaf.
+  struct PinPlace {
+    std::string node;
+    std::uint32_t table{};
+    Prefix destination;
+  };
+  struct Converged {
+    ClusterStatus status;
+    Time last_change;  // of any pin, since the event
+  };
+
+  Result<void> raise();
+  Result<void> start_heddle();
+  Result<void> start_traffic();
+  Result<void> measure_reference();
+  Result<void> measure_ecmp();
+  Result<void> steer();
+  Result<void> fail_near();
+  Result<void> fail_far();
+  Result<void> come_back();
+  Result<void> lose_coordinator();
+  void finish();
+  Result<void> hand_over();
+  void save_logs() const;
+
+  Result<Measured> measure(int iterations);
+  double efficiency(std::size_t job, const Measured& measured) const;
+  void show(const std::string& what, const Measured& measured);
+  std::vector<PortBytes> uplink_bytes();
+  // Waits until every agent holds a plan newer than `generation` that knows of so many links down,
+  // and nothing newer comes.
+  Result<Converged> await_plan(std::uint64_t generation, int links_down, Time event,
+                               const std::string& what);
+  Result<void> count_moves(std::uint64_t from, const ClusterStatus& now);
+  Result<std::vector<PinPlace>> pins_through(int spine, int leaf);
+  // Probes lost in here are lost by moves.
+  void expect_no_loss(Time from, Time to) { quiet_.emplace_back(from, to); }
+
+  const DemoOptions& options_;
+  Console console_;
+  std::mt19937 random_;
+  std::vector<ClusterJob> jobs_;
+  DemoResult result_;
+  std::optional<Fabric> fabric_;
+  std::unique_ptr<Routing> routing_;
+  std::unique_ptr<PinWatch> watch_;
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Traffic> traffic_;
+  std::uint64_t generation_{};
+  int dead_spine_{};
+  std::pair<int, int> dead_cable_{};  // leaf, spine
+  Time quiet_since_;
+  std::vector<std::pair<Time, Time>> quiet_;
+};
+
+}  // namespace heddle::lab

@@ -1,0 +1,345 @@
+// The second half of the demonstration: what heddle does, and what happens to it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "tests/lab/demo_stages.h"
+
+namespace heddle::lab {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = TableEvent::Kind;
+
+constexpr int kHeddleIterations = 8;
+constexpr int kFailureIterations = 4;
+constexpr Duration kPatience = 30s;
+// Packets that were in a queue when its cable died belong to the failure.
+constexpr Duration kInQueues = 100ms;
+// After so long a probe that has not come does not come.
+constexpr Duration kDrain = 300ms;
+
+double milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+bool is_pin(const TableEvent& event) {
+  return event.protocol == kPinProtocol;
+}
+
+}  // namespace
+
+Result<Stage::Converged> Stage::await_plan(std::uint64_t generation, int links_down, Time event,
+                                           const std::string& what) {
+  std::uint64_t before = 0;
+  auto status = cluster_->await(
+      [&](const ClusterStatus& now) {
+        const bool settled = now.generation > generation && now.converged == now.agents &&
+                             now.links_down == links_down && now.generation == before;
+        before = now.generation;
+        return settled;
+      },
+      kPatience, what);
+  if (!status)
+    return tl::unexpected(status.error());
+  Converged converged{*status, event};
+  for (const TableEvent& seen : watch_->since(event))
+    if (is_pin(seen))
+      converged.last_change = seen.at;
+  if (auto counted = count_moves(generation, *status); !counted)
+    return tl::unexpected(counted.error());
+  generation_ = status->generation;
+  return converged;
+}
+
+// Every plan since the one that was known; some of them may never have been the last word for long.
+Result<void> Stage::count_moves(std::uint64_t from, const ClusterStatus& now) {
+  for (std::uint64_t generation = from + 1; generation <= now.generation; ++generation) {
+    const auto plan = cluster_->plan(fmt::format("{}.{}", now.epoch, generation));
+    if (!plan)
+      return tl::unexpected(plan.error());
+    result_.moves += plan->moves;
+    console_.more(fmt::format("plan {}: {} pins, {} flows moved ({})", plan->version, plan->pins,
+                              plan->moves, plan->reason));
+  }
+  return {};
+}
+
+Result<void> Stage::steer() {
+  traffic_->run();
+  // Flows of earlier draws are forgotten first; meanwhile the jobs are seen to run as in their
+  // draw.
+  const Time begin = boot_now();
+  auto measured = measure(2);
+  if (!measured)
+    return tl::unexpected(measured.error());
+  show("still ECMP:", *measured);
+  const int flows = static_cast<int>(traffic_->pairs().size());
+  auto seen = cluster_->await(
+      [&](const ClusterStatus& now) { return now.elephants == flows && boot_now() - begin > 3s; },
+      kPatience, "the coordinator to know the flows");
+  if (!seen)
+    return tl::unexpected(seen.error());
+  console_.say(fmt::format("the coordinator sees {} elephants", seen->elephants));
+
+  const Time enabled = boot_now();
+  quiet_since_ = enabled;
+  if (auto on = cluster_->ask({"enable", "--all"}); !on)
+    return tl::unexpected(on.error());
+  const int leaves = options_.fabric.leaves;
+  auto converged = await_plan(seen->generation, 0, enabled, "a plan to be installed everywhere");
+  if (!converged)
+    return tl::unexpected(converged.error());
+  if (converged->status.disabled != 0 || converged->status.programming < leaves)
+    return fail(Errc::timeout, "not every leaf is steering");
+  const auto plan = cluster_->plan();
+  if (!plan)
+    return tl::unexpected(plan.error());
+  console_.say(
+      fmt::format("enabled; plan {} with {} pins is read back from every leaf after {:.0f} ms",
+                  plan->version, plan->pins, milliseconds(converged->last_change - enabled)));
+  measured = measure(kHeddleIterations);
+  if (!measured)
+    return tl::unexpected(measured.error());
+  for (std::size_t job = 0; job < jobs_.size(); ++job) {
+    DemoJob& entry = result_.jobs[job];
+    entry.heddle_ms = measured->milliseconds[job];
+    entry.heddle = efficiency(job, *measured);
+    const auto promise = plan->efficiency.find(entry.name);
+    entry.promised = promise == plan->efficiency.end() ? 0 : promise->second;
+  }
+  show("heddle:", *measured);
+  return {};
+}
+
+Result<void> Stage::fail_near() {
+  dead_spine_ = 1 + static_cast<int>(random_() % static_cast<unsigned>(options_.fabric.spines));
+  const int leaves = options_.fabric.leaves;
+  const Time cut = boot_now();
+  if (auto done = fabric_->cut_spine(dead_spine_); !done)
+    return done;
+  expect_no_loss(quiet_since_, cut - kInQueues);
+  console_.say(fmt::format("spine{} loses all its cables", dead_spine_));
+  auto converged = await_plan(generation_, 2 * leaves, cut, "a plan without the dead spine");
+  if (!converged)
+    return tl::unexpected(converged.error());
+  std::this_thread::sleep_for(kDrain);
+  const Time now = boot_now();
+  const Duration back = traffic_->probe_outage(cut, now - kDrain);
+  quiet_since_ = cut + back;
+  result_.near_traffic_back_ms = milliseconds(back);
+  result_.near_replanned_ms = milliseconds(converged->last_change - cut);
+  console_.say(
+      fmt::format("traffic back after {:.0f} ms by the kernel itself; the new plan is "
+                  "installed after {:.0f} ms",
+                  result_.near_traffic_back_ms, result_.near_replanned_ms));
+  auto measured = measure(kFailureIterations);
+  if (!measured)
+    return tl::unexpected(measured.error());
+  for (std::size_t job = 0; job < jobs_.size(); ++job)
+    result_.jobs[job].after_failure = efficiency(job, *measured);
+  show("one spine less:", *measured);
+  return {};
+}
+
+Result<std::vector<Stage::PinPlace>> Stage::pins_through(int spine, int leaf) {
+  std::vector<PinPlace> places;
+  for (int other = 1; other <= options_.fabric.leaves; ++other) {
+    if (other == leaf)
+      continue;
+    const std::string node = NodeName::leaf(other);
+    Netlink& net = fabric_->netlink(node);
+    const int port = net.index_of(fmt::format("up{}", spine));
+    const auto hops = net.nexthops();
+    const auto routes = net.routes();
+    if (!hops || !routes)
+      return fail(Errc::kernel, "the tables cannot be read");
+    std::set<std::uint32_t> over_port;
+    for (const NexthopSeen& hop : *hops)
+      if (hop.out_index == port)
+        over_port.insert(hop.id);
+    for (const RouteSeen& route : *routes)
+      if (route.protocol == kPinProtocol && leaf_prefix(leaf).contains(route.destination.address) &&
+          (route.out_index == port || over_port.contains(route.nexthop_id)))
+        places.push_back({node, route.table, route.destination});
+  }
+  return places;
+}
+
+// The cable of one leaf to a spine that is alive: the other leaves see nothing of it, and their
+// pins lead into it until routing withdraws it or a new plan comes.
+Result<void> Stage::fail_far() {
+  const FabricSpec& spec = options_.fabric;
+  std::vector<PinPlace> pins;
+  for (int spine = 1; spine <= spec.spines && pins.empty(); ++spine) {
+    for (int leaf = spec.leaves; leaf >= 1 && pins.empty(); --leaf) {
+      if (spine == dead_spine_)
+        continue;
+      auto found = pins_through(spine, leaf);
+      if (!found)
+        return tl::unexpected(found.error());
+      pins = std::move(*found);
+      dead_cable_ = {leaf, spine};
+    }
+  }
+  if (pins.empty())
+    return fail(Errc::not_found, "no pin crosses any spine");
+  const auto [leaf, spine] = dead_cable_;
+  const Time cut = boot_now();
+  if (auto done = fabric_->cut_cable(leaf, spine); !done)
+    return done;
+  expect_no_loss(quiet_since_, cut - kInQueues);
+  console_.say(fmt::format("leaf{}-spine{} dies; {} pins of other leaves lead into it", leaf, spine,
+                           pins.size()));
+  const auto withdrawn =
+      routing_->await(RoutingEvent::Kind::withdrawn, 1, cut, std::chrono::seconds(5));
+  if (!withdrawn)
+    return tl::unexpected(withdrawn.error());
+
+  // When each of them was gone, counted from when its own leaf's `main` ceased to offer that way.
+  const auto change_of = [](const std::vector<TableEvent>& events, const PinPlace& pin) {
+    return std::find_if(events.begin(), events.end(), [&](const TableEvent& event) {
+      return (event.kind == Kind::route_removed || event.kind == Kind::route_set) &&
+             event.node == pin.node && event.table == pin.table &&
+             event.destination == pin.destination;
+    });
+  };
+  const auto all_changed = [&](const std::vector<TableEvent>& events) {
+    return std::all_of(pins.begin(), pins.end(),
+                       [&](const PinPlace& pin) { return change_of(events, pin) != events.end(); });
+  };
+  if (auto gone = watch_->await(cut, all_changed, std::chrono::seconds(5)); !gone)
+    return fail(Errc::timeout, "a pin into the dead cable stays");
+  const auto events = watch_->since(cut);
+  for (const PinPlace& pin : pins) {
+    const auto offer = std::find_if(events.begin(), events.end(), [&](const TableEvent& event) {
+      return event.kind == Kind::nexthop_set && event.node == pin.node &&
+             event.nexthop_id == group_of(leaf);
+    });
+    const Time withdrawn_here = offer == events.end() ? withdrawn->at : offer->at;
+    result_.far_pin_removed_ms = std::max(
+        result_.far_pin_removed_ms, milliseconds(change_of(events, pin)->at - withdrawn_here));
+  }
+  auto converged = await_plan(generation_, 2 * (spec.leaves + 1), cut, "a plan without the cable");
+  if (!converged)
+    return tl::unexpected(converged.error());
+  std::this_thread::sleep_for(kDrain);
+  const Duration back = traffic_->probe_outage(cut, boot_now() - kDrain);
+  quiet_since_ = cut + back;
+  result_.far_traffic_back_ms = milliseconds(back);
+  result_.far_replanned_ms = milliseconds(converged->last_change - cut);
+  console_.say(fmt::format(
+      "`main` withdrew it after {:.0f} ms, the pins were gone {:.0f} ms later; traffic back after "
+      "{:.0f} ms, new plan installed after {:.0f} ms",
+      milliseconds(withdrawn->at - cut), result_.far_pin_removed_ms, result_.far_traffic_back_ms,
+      result_.far_replanned_ms));
+  auto measured = measure(kFailureIterations);
+  if (!measured)
+    return tl::unexpected(measured.error());
+  show("and a cable less:", *measured);
+  return {};
+}
+
+Result<void> Stage::come_back() {
+  const Time repaired = boot_now();
+  if (auto done = fabric_->restore_spine(dead_spine_); !done)
+    return done;
+  if (auto done = fabric_->restore_cable(dead_cable_.first, dead_cable_.second); !done)
+    return done;
+  const auto routed = routing_->await(RoutingEvent::Kind::restored, options_.fabric.leaves + 1,
+                                      repaired, std::chrono::seconds(5));
+  if (!routed)
+    return tl::unexpected(routed.error());
+  auto converged = await_plan(generation_, 0, repaired, "a plan that uses everything");
+  if (!converged)
+    return tl::unexpected(converged.error());
+  console_.say(fmt::format("spine and cable are back; new plan installed after {:.0f} ms",
+                           milliseconds(converged->last_change - repaired)));
+  auto measured = measure(kFailureIterations);
+  if (!measured)
+    return tl::unexpected(measured.error());
+  for (std::size_t job = 0; job < jobs_.size(); ++job)
+    result_.jobs[job].returned = efficiency(job, *measured);
+  show("whole again:", *measured);
+  return {};
+}
+
+Result<void> Stage::lose_coordinator() {
+  const Time stopped = boot_now();
+  if (const int status = cluster_->stop_coordinator(); status != 0)
+    result_.complaints.push_back(fmt::format("the coordinator ended with status {}", status));
+  console_.say(fmt::format("the coordinator is stopped; the lease is {} s", kLease / 1s));
+  const auto pins_left = [&] {
+    int left = 0;
+    for (int leaf = 1; leaf <= options_.fabric.leaves; ++leaf)
+      left += count_pins(fabric_->netlink(NodeName::leaf(leaf))).value_or(1);
+    return left;
+  };
+  auto gone = watch_->await(
+      stopped, [&](const std::vector<TableEvent>&) { return pins_left() == 0; }, kLease + 5s);
+  result_.pins_left = pins_left();
+  result_.lease_limit_ms = milliseconds(kLease);
+  result_.lease_ms = milliseconds(boot_now() - stopped);
+  if (gone)
+    console_.say(
+        fmt::format("after {:.1f} s no pin is left in any leaf's tables", result_.lease_ms / 1000));
+  auto measured = measure(2);
+  if (!measured)
+    return tl::unexpected(measured.error());
+  show("on ECMP again:", *measured);
+  return {};
+}
+
+void Stage::finish() {
+  expect_no_loss(quiet_since_, boot_now());
+  (void)traffic_->finish(kPatience);
+  traffic_->probe(0);
+  std::this_thread::sleep_for(kDrain);
+  for (const auto& [from, to] : quiet_) {
+    const ProbeCounts counts = traffic_->probes_between(from, to);
+    result_.probes_sent += counts.sent;
+    result_.packets_lost += counts.lost;
+    result_.packets_reordered += counts.reordered;
+  }
+  for (const HostReport& host : traffic_->hosts()) {
+    if (host.icrc.wrong > 0)
+      result_.complaints.push_back(
+          fmt::format("{} received {} packets with a wrong ICRC", host.name, host.icrc.wrong));
+  }
+  for (const std::string& complaint : routing_->complaints())
+    result_.complaints.push_back(fmt::format("routing: {}", complaint));
+  if (watch_->overruns() > 0)
+    result_.complaints.push_back("the watch on the tables lost notifications");
+  result_.seconds = console_.seconds();
+}
+
+// The daemons run on, with a coordinator again, and another process plays the routing protocol.
+Result<void> Stage::hand_over() {
+  traffic_.reset();
+  routing_.reset();
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  auto routing = Child::start(
+      {.words = {self.parent_path() / "heddle-lab", "routing"}, .log = {}, .outlives_us = true});
+  if (!routing)
+    return tl::unexpected(routing.error());
+  routing->release();
+  if (auto started = cluster_->start_coordinator(); !started)
+    return started;
+  cluster_->release();
+  fabric_->keep();
+  console_.title("The fabric stays up");
+  console_.more(fmt::format("ip netns exec hd-mgmt {} --config {} status",
+                            (options_.programs / "heddle").string(),
+                            cluster_->command_line_config().string()));
+  const std::string lab = (self.parent_path() / "heddle-lab").string();
+  console_.more(fmt::format("{} traffic | cut leaf4-spine2 | restore leaf4-spine2 | status", lab));
+  console_.more(fmt::format("{} down", lab));
+  return {};
+}
+
+}  // namespace heddle::lab
