@@ -165,6 +165,8 @@ void Agent::report(Time now) {
 void Agent::tell_link_changes() {
   const bool newly_welcomed = session_.welcomed() && !was_welcomed_;
   was_welcomed_ = session_.welcomed();
+  if (newly_welcomed)  // its interval may be shorter than the one that runs
+    report_due_ = std::min(report_due_, parts_.clock.now() + session_.report_interval());
   if (!links_changed_ && !newly_welcomed && programmer_.withdrawn() == told_withdrawn_)
     return;
   LinkChange change{.ports = own_ports(), .withdrawn = programmer_.withdrawn()};

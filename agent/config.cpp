@@ -57,9 +57,8 @@ Result<AgentConfig> read_config(ConfigReader reader) {
 
   ConfigReader coordinator = reader.section("coordinator", Need::required);
   coordinator.read("endpoint", config.endpoint, Need::required);
-  coordinator.read_choice("transport", config.transport,
-                          {{"curve", Transport::curve}, {"plain", Transport::plain}});
-  const Need keys = config.transport == Transport::curve ? Need::required : Need::optional;
+  coordinator.read("plain", config.plain);
+  const Need keys = config.plain ? Need::optional : Need::required;
   coordinator.read("public_key", config.coordinator_key, keys);
   reader.read("key", config.key, keys);
 

@@ -15,15 +15,13 @@
 
 namespace heddle {
 
-enum class Transport : std::uint8_t { curve, plain };
-
 struct AgentConfig {
   std::string node;
   Role role{};
   Mode mode{Mode::observe};
 
   std::string endpoint;
-  Transport transport{Transport::curve};
+  bool plain{};                           // nobody is authenticated and no key is needed
   std::filesystem::path coordinator_key;  // the coordinator's public key
   std::filesystem::path key;              // this node's secret key
 

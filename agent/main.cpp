@@ -162,8 +162,8 @@ Result<ClientOptions> client_options(const AgentConfig& config) {
   ClientOptions options{.endpoint = config.endpoint,
                         .keys = std::nullopt,
                         .server_key = std::nullopt,
-                        .allow_plain = config.transport == Transport::plain};
-  if (config.transport == Transport::plain)
+                        .allow_plain = config.plain};
+  if (config.plain)
     return options;
   Result<KeyPair> keys = load_keys(config.key);
   if (!keys)

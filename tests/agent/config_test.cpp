@@ -44,7 +44,7 @@ routing: {protocol: 210, table_count: 64}
   EXPECT_EQ(config->node, "leaf1");
   EXPECT_EQ(config->role, Role::leaf);
   EXPECT_EQ(config->mode, Mode::program);
-  EXPECT_EQ(config->transport, Transport::curve);
+  EXPECT_FALSE(config->plain);
   EXPECT_EQ(config->lease, std::chrono::seconds(3));
   EXPECT_EQ(config->report_interval, std::chrono::milliseconds(200));
   EXPECT_EQ(config->routing.protocol, 210);
@@ -87,7 +87,7 @@ TEST(AgentConfig, WantsKeysUnlessPlainIsAskedForByName) {
       "node: leaf1\nrole: leaf\nuplinks: [up1]\ncoordinator:\n  endpoint: tcp://10.255.0.1:7117\n";
   EXPECT_NE(why(without_keys).find("key: missing"), std::string::npos);
   EXPECT_NE(why(without_keys).find("coordinator.public_key: missing"), std::string::npos);
-  EXPECT_EQ(why(without_keys + "  transport: plain\n"), "");
+  EXPECT_EQ(why(without_keys + "  plain: true\n"), "");
 }
 
 TEST(AgentConfig, LetsNoHostProgram) {
@@ -125,7 +125,7 @@ TEST(AgentConfig, IsDocumentedByItsExample) {
   const Result<AgentConfig> left_out = parse_agent_config(example(), "example");
   ASSERT_TRUE(left_out);
   EXPECT_EQ(written->mode, left_out->mode);
-  EXPECT_EQ(written->transport, left_out->transport);
+  EXPECT_EQ(written->plain, left_out->plain);
   EXPECT_EQ(written->state_dir, left_out->state_dir);
   EXPECT_EQ(written->run_dir, left_out->run_dir);
   EXPECT_EQ(written->report_interval, left_out->report_interval);
