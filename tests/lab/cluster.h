@@ -20,7 +20,7 @@
 namespace heddle::lab {
 
 // What the agents' configuration says is ours in the kernel's tables.
-constexpr std::uint8_t kPinProtocol = 188;
+constexpr std::uint8_t kPinProtocol = 205;
 constexpr std::uint32_t kPinTableBase = 18800;
 constexpr std::uint32_t kPinTableCount = 512;
 
