@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace heddle {
@@ -10,6 +11,8 @@ namespace {
 // Ratios of sums of rates: equal if they differ by less than this part.
 constexpr double kEqual = 1e-9;
 constexpr std::uint32_t kLongestExchange = 200;
+// Items to inspect for one that has to be settled, before the attempt is given up.
+constexpr std::uint64_t kEffortForOne = 20'000;
 
 }  // namespace
 
@@ -19,8 +22,11 @@ Improver::Improver(PlacementState& state, const Limits& limits)
       limits_(limits),
       effort_(limits.effort),
       floor_(state.jobs(), 0.0),
+      prices_(state.model().resources().size()),
       settled_(state.items(), 0),
-      shifted_(state.items(), 0) {
+      shifted_(state.items(), 0),
+      failures_(state.jobs()),
+      hardest_(state.jobs(), PlacementState::kNone) {
   current_.reserve(state.units());
   for (std::uint32_t u = 0; u < state.units(); ++u) {
     current_.push_back(model_.current(model_.units()[u]));
@@ -35,9 +41,49 @@ bool Improver::away(std::uint32_t item, const Model::Choice& choice) const {
 }
 
 void Improver::move(std::uint32_t item, const Model::Choice& to) {
+  if (state_.choice(item).placed()) {
+    moves_ -= away(item, state_.choice(item)) ? 1 : 0;
+    const double own = price(item);
+    for (const ResourceId r : {state_.up(item), state_.down(item)})
+      if (own >= prices_[r.value].highest)
+        forget_price(r);
+  }
   moves_ += away(item, to) ? 1 : 0;
-  moves_ -= state_.choice(item).placed() && away(item, state_.choice(item)) ? 1 : 0;
   state_.move(item, to);
+  raise_price(item);
+}
+
+// After the item has come, or asks for more.
+void Improver::raise_price(std::uint32_t item) {
+  const double own = price(item);
+  for (const ResourceId r : {state_.up(item), state_.down(item)})
+    prices_[r.value].highest = std::max(prices_[r.value].highest, own);
+}
+
+void Improver::roll_back(std::size_t mark) {
+  state_.for_each_moved(mark, [this](std::uint32_t item, const Model::Choice& from) {
+    forget_price(state_.up(item));
+    forget_price(state_.down(item));
+    if (!from.placed())
+      return;
+    forget_price(model_.uplink(from.up));
+    forget_price(model_.downlinks(from));
+  });
+  state_.roll_back(mark);
+}
+
+double Improver::highest_price(ResourceId r) {
+  Price& known = prices_[r.value];
+  spend(1);
+  if (known.attempt != attempt_) {
+    known = {.attempt = attempt_, .highest = 0.0};
+    state_.any_on(r, [&](std::uint32_t item) {
+      spend(1);
+      known.highest = std::max(known.highest, price(item));
+      return false;
+    });
+  }
+  return known.highest;
 }
 
 double Improver::price(std::uint32_t item) const {
@@ -51,32 +97,19 @@ double Improver::price(std::uint32_t item) const {
 
 // Whether everybody on the link, and the newcomer, would keep their price.
 bool Improver::fits(ResourceId r, std::uint32_t newcomer, double own_price) {
-  const double subflows = state_.count(r) + state_.size(newcomer);
-  const double most = state_.capacity(r) * (1.0 + kEqual) / subflows;
-  spend(1);
-  if (own_price > most)
-    return false;
-  return !state_.any_on(r, [&](std::uint32_t item) {
-    spend(1);
-    return price(item) > most;
-  });
+  const double most =
+      state_.capacity(r) * (1.0 + kEqual) / (state_.count(r) + state_.size(newcomer));
+  return own_price <= most && highest_price(r) <= most;
 }
 
 bool Improver::overfull(ResourceId r) {
-  if (state_.count(r) == 0)
-    return false;
-  const double most = state_.capacity(r) * (1.0 + kEqual) / state_.count(r);
-  return state_.any_on(r, [&](std::uint32_t item) {
-    spend(1);
-    return price(item) > most;
-  });
+  return highest_price(r) * state_.count(r) > state_.capacity(r) * (1.0 + kEqual);
 }
 
-void Improver::place_new() {
-  for (std::uint32_t u = 0; u < state_.units(); ++u) {
+void Improver::place_new(std::span<const std::uint32_t> order) {
+  for (const std::uint32_t u : order) {
     if (state_.choice(u).placed() || !state_.active(u))
       continue;
-    // The choice whose links keep the largest share, after this one has come.
     Model::Choice best;
     double most = -1.0;
     model_.for_each_choice(model_.units()[u], [&](const Model::Choice& choice, SpineId) {
@@ -94,7 +127,107 @@ void Improver::place_new() {
     efficiency_[j] = state_.efficiency({j});
 }
 
-bool Improver::run() {
+void Improver::find_sides() {
+  const std::size_t leaves = model_.topology().leaves().size();
+  sides_.resize(2 * leaves);
+  for (std::uint32_t l = 0; l < leaves; ++l) {
+    for (const Model::Uplink& up : model_.uplinks({l}))
+      sides_[2 * l].resources.push_back(model_.uplink(up.cable));
+    for (std::uint32_t s = 0; s < model_.topology().spines().size(); ++s)
+      if (const ResourceId down = model_.downlinks({s}, {l});
+          model_.resources()[down.value].lanes > 0)
+        sides_[2 * l + 1].resources.push_back(down);
+  }
+  for (Side& side : sides_)
+    side.alike = std::ranges::all_of(side.resources, [&](ResourceId r) {
+      return state_.capacity(r) == state_.capacity(side.resources.front());
+    });
+  for (std::uint32_t u = 0; u < state_.units(); ++u) {
+    const Model::Unit& unit = model_.units()[u];
+    if (!state_.active(u) || unit.end_way - unit.first_way != 1 || state_.size(u) != 1)
+      continue;
+    const Model::Way& way = model_.ways()[unit.first_way];
+    sides_[2 * way.from_leaf.value].items.push_back(u);
+    sides_[2 * way.to_leaf.value + 1].items.push_back(u);
+  }
+}
+
+// A necessary condition that is quickly checked: by itself, each leaf that the job is in could give
+// everybody their price. Most raises that cannot succeed fail here.
+bool Improver::room_in_all_leaves(JobId job) {
+  if (sides_.empty())
+    find_sides();
+  const auto has_room = [&](std::uint32_t side) {
+    if (sides_[side].checked == attempt_)
+      return true;
+    sides_[side].checked = attempt_;
+    if (room_on(sides_[side]))
+      return true;
+    failures_[job.value].side = side;
+    return false;
+  };
+  if (const std::uint32_t side = failures_[job.value].side;
+      side != PlacementState::kNone && !has_room(side))
+    return false;
+  return std::ranges::all_of(state_.items_of(job), [&](std::uint32_t item) {
+    if (item >= state_.units())
+      return true;
+    const Model::Way& way = model_.ways()[model_.units()[item].first_way];
+    return has_room(2 * way.from_leaf.value) && has_room(2 * way.to_leaf.value + 1);
+  });
+}
+
+// Links of several capacities: those that ask for a price or more must fit between them, whatever
+// the price.
+bool Improver::room_on_unlike(const Side& side) {
+  std::vector<double> prices;
+  for (const std::uint32_t item : side.items)
+    prices.push_back(price(item));
+  std::ranges::sort(prices, std::greater{});
+  for (std::size_t n = 1; n <= prices.size(); ++n) {
+    if (n < prices.size() && prices[n] == prices[n - 1])
+      continue;
+    double places = 0.0;
+    for (const ResourceId r : side.resources)
+      places += std::floor(state_.capacity(r) * (1.0 + kEqual) / prices[n - 1]);
+    if (places < static_cast<double>(n))
+      return false;
+  }
+  return true;
+}
+
+bool Improver::room_on(const Side& side) {
+  // On a link of the typical capacity, an item with the tolerance k bears at most k in all.
+  constexpr std::uint32_t kMost = 63;  // beyond it nobody is counted: there is room enough
+  double capacity = 0.0;
+  for (const ResourceId r : side.resources)
+    capacity = std::max(capacity, state_.capacity(r));
+  by_tolerance_.assign(kMost + 1, 0);
+  spend(side.items.size());
+  for (const std::uint32_t item : side.items) {
+    const double bears = capacity * (1.0 + kEqual) / price(item);
+    ++by_tolerance_[bears < kMost ? static_cast<std::uint32_t>(bears) : kMost];
+  }
+  if (by_tolerance_[0] > 0)
+    return false;
+  if (!side.alike)
+    return room_on_unlike(side);
+  // The strictest share links with the next strictest: no packing needs fewer links.
+  std::size_t links = 0, places = 0;
+  std::size_t unseen = side.items.size() - by_tolerance_[kMost];
+  for (std::uint32_t k = 1; k < kMost && unseen > 0; ++k) {
+    unseen -= by_tolerance_[k];
+    const std::size_t rest = by_tolerance_[k] - std::min<std::size_t>(places, by_tolerance_[k]);
+    places -= std::min<std::size_t>(places, by_tolerance_[k]);
+    links += (rest + k - 1) / k;
+    if (rest > 0)
+      places = (k - rest % k) % k;
+  }
+  return links <= side.resources.size();
+}
+
+bool Improver::run(std::span<const double> most) {
+  most_ = most;
   std::vector<std::uint32_t> order(state_.jobs());
   bool changed = false, again = true;
   while (again && effort_ > 0) {
@@ -114,35 +247,47 @@ bool Improver::run() {
   return changed;
 }
 
-void Improver::run_only(JobId job) {
+void Improver::run_only(JobId job, std::span<const double> most) {
+  most_ = most;
   while (raise(job)) {
   }
 }
 
-// As far as it can go, or at least a step.
+// One level at a time, because what a higher one would take may be what others need to leave the
+// lowest. Steps below a twentieth are skipped if they can be.
 bool Improver::raise(JobId job) {
-  const double limit = limits_.by_job[job.value];
-  if (efficiency_[job.value] >= limit * (1.0 - kEqual) || effort_ == 0)
+  const double now = efficiency_[job.value];
+  const double limit = most_[job.value] * (1.0 - kEqual);
+  Failure& failure = failures_[job.value];
+  if (now >= limit || effort_ == 0 || failure.at_change == changes_)
     return false;
-  const double step = next_level(job);
-  return raise_to(job, limit) || (step < limit * (1.0 - kEqual) && raise_to(job, step));
+  const double step = next_level(job, now);
+  const double stride = step < 1.05 * now ? next_level(job, 1.05 * now) : step;
+  if (raise_to(job, stride) || (step < stride && raise_to(job, step))) {
+    ++changes_;
+    return true;
+  }
+  failure.at_change = changes_;
+  return false;
 }
 
-// The least that counts as better: the slowest subflows' links with one less on each, or the next
-// slowest.
-double Improver::next_level(JobId job) const {
-  const double now = efficiency_[job.value];
-  double next = limits_.by_job[job.value];
+// The least level above the given one that the slowest subflows can reach: their links with one
+// less on each, or what the next slowest have.
+double Improver::next_level(JobId job, double least) const {
+  double next = most_[job.value];
   for (const std::uint32_t item : state_.items_of(job)) {
     const double need = state_.need(item, job);
     const double ratio = state_.share(item) / need;
-    if (ratio > now * (1.0 + kEqual)) {
+    if (ratio > least * (1.0 + kEqual)) {
       next = std::min(next, ratio);
       continue;
     }
     for (const ResourceId r : {state_.up(item), state_.down(item)}) {
-      const double level = state_.capacity(r) / std::max(1U, state_.count(r) - 1) / need;
-      if (level > now * (1.0 + kEqual))
+      // With as many less as it takes.
+      const double bearable = state_.capacity(r) / (least * (1.0 + kEqual) * need);
+      const double others = std::max(1.0, std::ceil(bearable) - 1.0);
+      const double level = state_.capacity(r) / others / need;
+      if (level > least * (1.0 + kEqual))
         next = std::min(next, level);
     }
   }
@@ -155,23 +300,37 @@ bool Improver::raise_to(JobId job, double target) {
   for (std::uint32_t j = 0; j < state_.jobs(); ++j)
     floor_[j] = std::min(efficiency_[j], target);
   floor_[job.value] = target;
-  raised_ = job;
   raised_from_ = efficiency_[job.value];
   ++attempt_;
+  raised_ = {};
+  if (!room_in_all_leaves(job))
+    return false;
+  raised_ = job;
   const std::size_t mark = state_.mark();
   const std::uint32_t moves_before = moves_;
-  for (const std::uint32_t item : state_.items_of(job)) {
+  const auto try_item = [&](std::uint32_t item) {
+    if (settled_[item] == attempt_)
+      return true;
     settled_[item] = attempt_;
-    if (!settle(item) || moves_ > limits_.max_moves) {
-      state_.roll_back(mark);
-      moves_ = moves_before;
-      raised_ = {};
-      return false;
-    }
-  }
+    raise_price(item);
+    stop_at_ = effort_ - std::min(effort_, kEffortForOne);
+    if (settle(item) && moves_ <= limits_.max_moves)
+      return true;
+    hardest_[job.value] = item;
+    return false;
+  };
+  // What failed last time is tried first, so that a hopeless attempt fails early again.
+  const std::uint32_t hardest = hardest_[job.value];
+  const bool raised = (hardest == PlacementState::kNone || try_item(hardest)) &&
+                      std::ranges::all_of(state_.items_of(job), try_item);
   raised_ = {};
-  refresh(mark);
-  return true;
+  if (raised) {
+    refresh(mark);
+    return true;
+  }
+  roll_back(mark);
+  moves_ = moves_before;
+  return false;
 }
 
 void Improver::refresh(std::size_t mark) {
@@ -203,7 +362,7 @@ bool Improver::settle(std::uint32_t item) {
   for (const bool up : {true, false}) {
     const ResourceId r = up ? state_.up(item) : state_.down(item);
     while (overfull(r)) {
-      if (effort_ == 0)
+      if (exhausted_here())
         return false;
       const bool relieved = state_.any_on(r, [&](std::uint32_t other) {
         return other != item && state_.movable(other) && relocate(other);
@@ -222,7 +381,7 @@ bool Improver::relocate(std::uint32_t item) {
   model_.for_each_choice(model_.units()[item],
                          [&](const Model::Choice& choice, SpineId) { choices.push_back(choice); });
   for (const Model::Choice& choice : choices) {
-    if (effort_ == 0)
+    if (exhausted_here())
       return false;
     if (!(choice == state_.choice(item)) && exchange(item, choice))
       return true;
@@ -234,6 +393,7 @@ bool Improver::relocate(std::uint32_t item) {
 // them.
 bool Improver::move_directly(std::uint32_t item, ResourceId avoid) {
   const double own = price(item);
+  spend(8);
   Model::Choice best;
   std::uint32_t fullest = 0;
   model_.for_each_choice(model_.units()[item], [&](const Model::Choice& choice, SpineId) {
@@ -272,8 +432,8 @@ bool Improver::exchange(std::uint32_t item, const Model::Choice& to) {
       crowded_.pop_back();
       continue;
     }
-    if (++steps > kLongestExchange || effort_ == 0 || !shift_one(r, a, b)) {
-      state_.roll_back(mark);
+    if (++steps > kLongestExchange || exhausted_here() || !shift_one(r, a, b)) {
+      roll_back(mark);
       moves_ = moves_before;
       return false;
     }
@@ -281,37 +441,40 @@ bool Improver::exchange(std::uint32_t item, const Model::Choice& to) {
   return true;
 }
 
-// Sends one item of an overfull link elsewhere: to any spine where it fits, or else to the other
-// one of the two that the exchange is about, where its near end has just lost one, and its far end
-// may be the next overfull.
+// Sends one item of an overfull link elsewhere: to the other one of the two spines that the
+// exchange is about, where its near end has just lost one; best if its far end has room too; or to
+// any spine where it fits; or else to the other spine although the far end is then the next
+// overfull.
 bool Improver::shift_one(ResourceId from, SpineId a, SpineId b) {
-  const SpineId here = state_.spine(from);
-  const SpineId other = here == a ? b : a;
-  const auto shift = [&](std::uint32_t item, bool anywhere) {
+  const SpineId other = state_.spine(from) == a ? b : a;
+  const bool is_up = state_.is_uplink(from);
+  const auto shift = [&](std::uint32_t item, bool far_must_fit) {
     if (!state_.movable(item) || shifted_[item] == exchange_)
       return false;
-    if (anywhere) {
-      if (!move_directly(item, from))
-        return false;
-      shifted_[item] = exchange_;
-      return true;
-    }
     const double own = price(item);
     Model::Choice found;
-    model_.for_each_choice(model_.units()[item], [&](const Model::Choice& choice, SpineId spine) {
-      const ResourceId near =
-          state_.is_uplink(from) ? model_.uplink(choice.up) : model_.downlinks(choice);
-      if (!found.placed() && spine == other && fits(near, item, own))
+    model_.for_each_choice_over(other, model_.units()[item], [&](const Model::Choice& choice) {
+      const ResourceId up = model_.uplink(choice.up), down = model_.downlinks(choice);
+      if (!found.placed() && fits(is_up ? up : down, item, own) &&
+          (!far_must_fit || fits(is_up ? down : up, item, own)))
         found = choice;
     });
     if (!found.placed())
       return false;
     shifted_[item] = exchange_;
     move(item, found);
-    crowded_.push_back(state_.is_uplink(from) ? state_.down(item) : state_.up(item));
+    if (!far_must_fit)
+      crowded_.push_back(is_up ? state_.down(item) : state_.up(item));
+    return true;
+  };
+  const auto shift_anywhere = [&](std::uint32_t item) {
+    if (!state_.movable(item) || shifted_[item] == exchange_ || !move_directly(item, from))
+      return false;
+    shifted_[item] = exchange_;
     return true;
   };
   return state_.any_on(from, [&](std::uint32_t item) { return shift(item, true); }) ||
+         state_.any_on(from, shift_anywhere) ||
          state_.any_on(from, [&](std::uint32_t item) { return shift(item, false); });
 }
 
@@ -319,6 +482,7 @@ void Improver::undo_needless() {
   raised_ = {};
   for (bool again = true; again && effort_ > 0;) {
     again = false;
+    ++attempt_;  // prices are others now
     for (std::uint32_t j = 0; j < state_.jobs(); ++j)
       floor_[j] = efficiency_[j];
     for (std::uint32_t u = 0; u < state_.units() && moves_ > 0; ++u) {

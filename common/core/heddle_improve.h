@@ -15,19 +15,20 @@ namespace heddle {
 class Improver {
  public:
   struct Limits {
-    std::span<const double> by_job;  // no job can get above this (bounds.h)
-    std::uint64_t effort{};          // items to inspect in all
-    std::uint32_t max_moves{};       // units that may be away from where they run now
+    std::uint64_t effort{};     // items and choices to inspect in all
+    std::uint32_t max_moves{};  // units that may be away from where they run now
   };
 
   Improver(PlacementState& state, const Limits& limits);
 
-  // Places those that are nowhere, each where it costs the worst-off job least. Counts as no move.
-  void place_new();
-  // Raises jobs until none can be raised, or the effort is spent. Whether anything changed.
-  bool run();
+  // Places those that are nowhere, in that order, each where the narrower of its links then has the
+  // largest share. Counts as no move.
+  void place_new(std::span<const std::uint32_t> order);
+  // Raises jobs until none can be raised, or the effort is spent. `most` by job: none can get above
+  // it (bounds.h). Whether anything changed.
+  bool run(std::span<const double> most);
   // Raises that job alone.
-  void run_only(JobId job);
+  void run_only(JobId job, std::span<const double> most);
   // Puts back every unit that runs elsewhere now without any job being better off for it.
   void undo_needless();
 
@@ -37,10 +38,16 @@ class Improver {
  private:
   bool raise(JobId job);
   bool raise_to(JobId job, double target);
-  double next_level(JobId job) const;
+  double next_level(JobId job, double least) const;
+  bool room_in_all_leaves(JobId job);
+  struct Side;
+  void find_sides();
+  bool room_on(const Side& side);
+  bool room_on_unlike(const Side& side);
   bool settle(std::uint32_t item);
   bool relocate(std::uint32_t item);
   bool move_directly(std::uint32_t item, ResourceId avoid);
+  bool exhausted_here() const { return effort_ <= stop_at_; }
   bool exchange(std::uint32_t item, const Model::Choice& to);
   bool shift_one(ResourceId from, SpineId a, SpineId b);
   void move(std::uint32_t item, const Model::Choice& to);
@@ -49,6 +56,10 @@ class Improver {
   double price(std::uint32_t item) const;
   bool fits(ResourceId r, std::uint32_t newcomer, double price);
   bool overfull(ResourceId r);
+  double highest_price(ResourceId r);
+  void forget_price(ResourceId r) { prices_[r.value].attempt = 0; }
+  void raise_price(std::uint32_t item);
+  void roll_back(std::size_t mark);
   void spend(std::uint64_t items) { effort_ -= std::min(effort_, items); }
   bool away(std::uint32_t item, const Model::Choice& choice) const;
   void refresh(std::size_t mark);
@@ -56,19 +67,45 @@ class Improver {
   PlacementState& state_;
   const Model& model_;
   Limits limits_;
+  std::span<const double> most_;  // by job
   std::uint64_t effort_;
+  std::uint64_t stop_at_{};  // what must be left of it when the item at hand is given up
   std::uint32_t moves_{};
   std::vector<Model::Choice> current_;  // by unit: where it runs now
   std::vector<double> efficiency_;      // by job
   std::vector<double> floor_;           // by job: what it must keep
   JobId raised_;  // its items are held to their old floor until each is settled
   double raised_from_{};
+  // By resource: the highest price of those on it, as long as it is known.
+  struct Price {
+    std::uint32_t attempt{};  // in which it was found
+    double highest{};
+  };
+  std::vector<Price> prices_;
   std::vector<std::uint32_t> settled_;  // by item: the attempt that settled it
   std::uint32_t attempt_{};
   std::vector<std::uint32_t> shifted_;  // by item: the exchange that shifted it
   std::uint32_t exchange_{};
   std::vector<ResourceId> crowded_;
-  std::vector<Model::Choice> options_;
+  // What each leaf has to hold, in each direction: resources, and the items that have no other
+  // leaf. By leaf, out and in.
+  struct Side {
+    std::vector<ResourceId> resources;
+    std::vector<std::uint32_t> items;
+    bool alike{};  // all resources have one capacity
+    std::uint32_t checked{};
+  };
+  std::vector<Side> sides_;
+  std::vector<std::uint32_t> by_tolerance_;
+  // What failed last, by job: nothing is tried again before something has changed, and then the
+  // hardest first.
+  struct Failure {
+    std::uint64_t at_change{~std::uint64_t{0}};
+    std::uint32_t side{PlacementState::kNone};
+  };
+  std::vector<Failure> failures_;
+  std::uint64_t changes_{};
+  std::vector<std::uint32_t> hardest_;  // by job: the item that the last attempt could not settle
 };
 
 }  // namespace heddle

@@ -61,9 +61,10 @@ bool is_exact(const Model& model) {
          std::ranges::all_of(model.resources(), [](const auto& r) { return r.fixed == 0; });
 }
 
-// Whether every colour could be served.
-bool colour(const Model& model, std::span<const std::uint32_t> chosen,
-            std::vector<Model::Choice>& choices) {
+}  // namespace
+
+bool colour_some(const Model& model, std::span<const std::uint32_t> chosen,
+                 std::vector<Model::Choice>& choices) {
   if (chosen.empty())
     return true;
   const std::vector<Lane> lanes = live_lanes(model);
@@ -103,20 +104,13 @@ bool colour(const Model& model, std::span<const std::uint32_t> chosen,
   return left_over.empty();
 }
 
-}  // namespace
-
 ColouredUnits colour_units(const Model& model) {
   ColouredUnits result;
   result.choices.resize(model.units().size());
   std::vector<std::uint32_t> all(model.units().size());
   std::iota(all.begin(), all.end(), 0U);
-  result.exact = colour(model, all, result.choices) && is_exact(model);
+  result.exact = colour_some(model, all, result.choices) && is_exact(model);
   return result;
-}
-
-void colour_some(const Model& model, std::span<const std::uint32_t> units,
-                 std::vector<Model::Choice>& choices) {
-  colour(model, units, choices);
 }
 
 namespace {

@@ -22,7 +22,7 @@ ColouredUnits colour_units(const Model& model);
 
 // The same for some units only, as if the others were not there; the choices of these are left
 // alone.
-void colour_some(const Model& model, std::span<const std::uint32_t> units,
+bool colour_some(const Model& model, std::span<const std::uint32_t> units,
                  std::vector<Model::Choice>& choices);
 
 }  // namespace heddle

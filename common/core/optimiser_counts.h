@@ -1,14 +1,42 @@
-// How many subflows each link carries while units are placed one by one.
+// Placing units one by one: in which order, and how many subflows each link carries meanwhile.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
 #include "common/core/optimiser_model.h"
 
 namespace heddle {
+
+// Units in the order of the greedy scheme: each leaf has the set of what leaves it and the set of
+// what enters it; the largest set comes first, of equals outgoing before incoming, then by leaf.
+// Each unit stands where it first occurs.
+inline std::vector<std::uint32_t> largest_sets_first(const Model& model) {
+  const auto leaves = static_cast<std::uint32_t>(model.topology().leaves().size());
+  std::vector<std::vector<std::uint32_t>> sets(std::size_t{2} * leaves);
+  const auto units = model.units();
+  for (std::uint32_t u = 0; u < units.size(); ++u) {
+    const Model::Way& way = model.ways()[units[u].first_way];
+    sets[way.from_leaf.value].push_back(u);
+    sets[leaves + way.to_leaf.value].push_back(u);
+  }
+  // All outgoing sets stand before all incoming ones, by leaf: a stable sort keeps that among
+  // equals.
+  std::ranges::stable_sort(sets, std::greater{}, &std::vector<std::uint32_t>::size);
+  std::vector<std::uint32_t> order;
+  order.reserve(units.size());
+  std::vector<bool> seen(units.size(), false);
+  for (const auto& set : sets)
+    for (const std::uint32_t u : set)
+      if (!seen[u]) {
+        seen[u] = true;
+        order.push_back(u);
+      }
+  return order;
+}
 
 class LinkCounts {
  public:

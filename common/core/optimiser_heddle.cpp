@@ -2,28 +2,32 @@
 // worst off upwards; keep the better of what was found, by the metric itself.
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "common/core/bounds.h"
 #include "common/core/heddle_improve.h"
 #include "common/core/heddle_polish.h"
 #include "common/core/optimiser_colouring.h"
+#include "common/core/optimiser_counts.h"
 #include "common/core/optimiser_schemes.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kEqual = 1e-9;
-// Items to inspect for each unit: what keeps 2,048 units below 10 ms.
-constexpr std::uint64_t kEffort = 1500;
+// Items to inspect, at all and for each unit: what keeps 2,048 units below 10 ms and 16,384 below
+// 60 ms.
+constexpr std::uint64_t kEffort = 400'000;
+constexpr std::uint64_t kEffortForEach = 170;
 
 class Solver {
  public:
   explicit Solver(const Problem& problem)
       : problem_(problem),
         model_(problem),
-        evaluator_(*problem.topology, *problem.links, problem.demand, problem.residual),
-        bounds_(find_bounds(model_, evaluator_)) {}
+        evaluator_(*problem.topology, *problem.links, problem.demand, problem.residual) {}
 
   Placement solve() {
     find_groups();
@@ -36,7 +40,7 @@ class Solver {
     const bool free_to_move = problem_.max_moves >= choices.size();
     const bool warm = running > 0 && (2 * running >= choices.size() || !free_to_move);
     if (!warm)
-      colour_groups(choices);
+      start_afresh(choices);
     bool optimal = improve(choices, warm);
     if (warm && !optimal && free_to_move && far_from_current(choices))
       optimal = try_afresh(choices);
@@ -76,30 +80,69 @@ class Solver {
     }
   }
 
-  void colour_groups(std::vector<Model::Choice>& choices) {
+  // The exact colouring; or, where dead links or uneven bundles leave it no colouring, one by one
+  // by capacity, if that is better for the worst off.
+  void start_afresh(std::vector<Model::Choice>& choices) {
+    std::ranges::fill(choices, Model::Choice{});
+    std::vector<Model::Choice> by_capacity = choices;
+    bool served = true;
     for (const Group& group : groups_)
-      colour_some(model_, group.units, choices);
+      served = colour_some(model_, group.units, choices) && served;
+    if (!served && standing(by_capacity) > standing(choices))
+      choices = std::move(by_capacity);
+  }
+
+  // Places what is nowhere, and tells the jobs' efficiencies by equal shares, ascending.
+  std::vector<double> standing(std::vector<Model::Choice>& choices) {
+    PlacementState state(model_, evaluator_, {});
+    load(state, choices);
+    Improver improver(state, {});
+    improver.place_new(largest_sets_first(model_));
+    unload(state, choices);
+    std::vector<double> standing(improver.efficiencies().begin(), improver.efficiencies().end());
+    std::ranges::sort(standing);
+    return standing;
+  }
+
+  static void load(PlacementState& state, const std::vector<Model::Choice>& choices) {
+    for (std::uint32_t u = 0; u < state.units(); ++u)
+      if (choices[u].placed())
+        state.move(u, choices[u]);
+    state.forget_journal();
+  }
+  static void unload(const PlacementState& state, std::vector<Model::Choice>& choices) {
+    for (std::uint32_t u = 0; u < state.units(); ++u)
+      choices[u] = state.choice(u);
   }
 
   // Whether every job ends at its bound.
   bool improve(std::vector<Model::Choice>& choices, bool warm) {
     PlacementState state(model_, evaluator_, {});
-    for (std::uint32_t u = 0; u < state.units(); ++u)
-      if (choices[u].placed())
-        state.move(u, choices[u]);
-    Improver improver(state, {.by_job = bounds_.by_job,
-                              .effort = kEffort * choices.size(),
+    load(state, choices);
+    Improver improver(state, {.effort = kEffort + kEffortForEach * choices.size(),
                               .max_moves = problem_.max_moves});
-    improver.place_new();
+    improver.place_new(groups_.front().units);
     state.forget_journal();
-    if (improver.run() && warm)
+    const auto below = [&](std::span<const double> most) {
+      for (std::size_t j = 0; j < most.size(); ++j)
+        if (improver.efficiencies()[j] < most[j] * (1.0 - kEqual))
+          return true;
+      return false;
+    };
+    if (!below(std::vector<double>(state.jobs(), 1.0))) {
+      unload(state, choices);
+      return true;
+    }
+    if (improver.run(bounds().by_job) && warm)
       improver.undo_needless();
-    for (std::uint32_t u = 0; u < state.units(); ++u)
-      choices[u] = state.choice(u);
-    for (std::size_t j = 0; j < bounds_.by_job.size(); ++j)
-      if (improver.efficiencies()[j] < bounds_.by_job[j] * (1.0 - kEqual))
-        return false;
-    return true;
+    unload(state, choices);
+    return !below(bounds().by_job);
+  }
+
+  const Bounds& bounds() {
+    if (!bounds_)
+      bounds_ = find_bounds(model_, evaluator_);
+    return *bounds_;
   }
 
   // What runs now was no good start if the worst job is not where it could be, or a quarter of the
@@ -111,14 +154,14 @@ class Solver {
       moved += current.placed() && !(current == choices[u]) ? 1 : 0;
     }
     return 4 * moved > choices.size() ||
-           evaluator_.evaluate(model_.routing(choices)).worst < bounds_.worst * (1.0 - kEqual);
+           evaluator_.evaluate(model_.routing(choices)).worst < bounds().worst * (1.0 - kEqual);
   }
 
   // From what runs there may be no way up in small steps. Where moves are free, a fresh start shows
   // it.
   bool try_afresh(std::vector<Model::Choice>& choices) {
     std::vector<Model::Choice> fresh(choices.size());
-    colour_groups(fresh);
+    start_afresh(fresh);
     const bool optimal = improve(fresh, false);
     if (compare(evaluator_.evaluate(model_.routing(fresh)),
                 evaluator_.evaluate(model_.routing(choices))) > 0) {
@@ -134,18 +177,15 @@ class Solver {
     for (const Group& group : groups_) {
       if (&group != &groups_.front()) {
         PlacementState state(model_, evaluator_, group.layer);
-        for (std::uint32_t u = 0; u < state.units(); ++u) {
-          if (choices[u].placed())
-            state.move(u, choices[u]);
+        load(state, choices);
+        for (std::uint32_t u = 0; u < state.units(); ++u)
           if (settled[u])
             state.pin_down(u);
-        }
         const std::vector<double> limits(state.jobs(), 1.0);
-        Improver improver(state, {.by_job = limits,
-                                  .effort = kEffort * group.units.size(),
+        Improver improver(state, {.effort = kEffort + kEffortForEach * group.units.size(),
                                   .max_moves = problem_.max_moves});
-        improver.place_new();
-        improver.run_only(group.layer.job);
+        improver.place_new(group.units);
+        improver.run_only(group.layer.job, limits);
         for (const std::uint32_t u : group.units)
           choices[u] = state.choice(u);
       }
@@ -157,7 +197,7 @@ class Solver {
   const Problem& problem_;
   Model model_;
   Evaluator evaluator_;
-  Bounds bounds_;
+  std::optional<Bounds> bounds_;
   std::vector<Group> groups_;
 };
 

@@ -62,8 +62,15 @@ void Model::find_resources() {
   }
   for (Resource& resource : resources_)
     resource.capacity *= resource.lanes;
-  for (auto& list : uplinks_)
+  for (auto& list : uplinks_) {
     std::ranges::stable_sort(list, {}, &Uplink::spine);
+    auto next = list.begin();
+    for (std::uint32_t s = 0; s <= fabric.spines().size(); ++s) {
+      while (next != list.end() && next->spine.value < s)
+        ++next;
+      first_uplink_.push_back(static_cast<std::uint32_t>(next - list.begin()));
+    }
+  }
 }
 
 void Model::load_fixed() {

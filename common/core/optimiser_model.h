@@ -75,6 +75,11 @@ class Model {
 
   // Live uplinks of a leaf, by spine, then in the order of the description.
   std::span<const Uplink> uplinks(LeafId leaf) const { return uplinks_[leaf.value]; }
+  std::span<const Uplink> uplinks(LeafId leaf, SpineId spine) const {
+    const std::size_t first = leaf.value * (topology().spines().size() + 1) + spine.value;
+    return uplinks(leaf).subspan(first_uplink_[first],
+                                 first_uplink_[first + 1] - first_uplink_[first]);
+  }
   std::span<const Resource> resources() const { return resources_; }
   ResourceId uplink(CableId cable) const { return {cable.value}; }
   ResourceId downlinks(SpineId spine, LeafId leaf) const {
@@ -97,6 +102,14 @@ class Model {
       for (const Uplink& up : uplinks(ways_[w].from_leaf))
         if (leads(ways_[w].from_leaf, up, ways_[w].to_leaf))
           visit(Choice{.way = w, .up = up.cable}, up.spine);
+  }
+  // The same, for the choices over one spine only.
+  template <class Visit>
+  void for_each_choice_over(SpineId spine, const Unit& unit, Visit visit) const {
+    for (std::uint32_t w = unit.first_way; w < unit.end_way; ++w)
+      for (const Uplink& up : uplinks(ways_[w].from_leaf, spine))
+        if (leads(ways_[w].from_leaf, up, ways_[w].to_leaf))
+          visit(Choice{.way = w, .up = up.cable});
   }
   bool allows(const Unit& unit, const Choice& choice) const;
   // Where the unit runs now, if that is one of its choices.
@@ -128,6 +141,8 @@ class Model {
   std::vector<std::uint32_t> flow_of_;
   std::vector<std::uint32_t> first_subflow_;  // by flow
   std::vector<std::vector<Uplink>> uplinks_;
+  std::vector<std::uint32_t>
+      first_uplink_;  // by leaf and spine, and each leaf's end: place in uplinks_
   std::vector<Resource> resources_;
   std::vector<Unit> units_;
   std::vector<std::uint32_t> members_;

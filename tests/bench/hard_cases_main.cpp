@@ -36,7 +36,7 @@ void run(HardCase c, int seeds) {
     Problem& problem = instance.problem;
     const Model model(problem);
     Evaluator evaluator(instance.fabric, instance.links, problem.demand);
-    const double bound = linear_program_bound(model, evaluator);
+    const double bound = split_bound(model, evaluator);
     std::map<std::string_view, Efficiency> results;
     Routing ours;
     for (const std::string_view name : kSchemes) {
