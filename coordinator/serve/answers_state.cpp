@@ -130,8 +130,9 @@ std::string agents_json(const NetworkView& view) {
     Json sources = Json::array();
     for (const SourceCapability& one : agent.sources)
       sources.push_back({{"name", one.name}, {"usable", one.usable}, {"reason", one.reason}});
-    const std::optional<Duration> age =
-        agent.last_report ? std::optional<Duration>(view.now - *agent.last_report) : std::nullopt;
+    Json age;  // null where none has reported
+    if (agent.last_report)
+      age = milliseconds(view.now - *agent.last_report);
     agents.push_back({{"name", name},
                       {"role", name_of(agent.role)},
                       {"mode", agent.mode == Mode::program ? "program" : "observe"},
@@ -146,7 +147,7 @@ std::string agents_json(const NetworkView& view) {
                       {"software", agent.software},
                       {"enforcers", std::move(enforcers)},
                       {"sources", std::move(sources)},
-                      {"last_report_age_ms", milliseconds(age)},
+                      {"last_report_age_ms", std::move(age)},
                       {"reports_lost", agent.reports_lost},
                       {"apply_ms", milliseconds(agent.apply_time)}});
   }
