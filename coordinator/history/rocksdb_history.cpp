@@ -6,6 +6,7 @@
 #include <rocksdb/write_batch.h>
 
 #include <condition_variable>
+#include <cstdarg>
 #include <deque>
 #include <future>
 #include <mutex>
@@ -19,6 +20,14 @@ namespace {
 
 constexpr std::size_t kBatch = 512;
 constexpr Duration kSweep = std::chrono::minutes(10);
+
+// RocksDB's own log is a file beside the database, and Debian's build aborts when that file cannot
+// be written because the disk is full. What we need to know comes with each call's status.
+class NoLog final : public rocksdb::Logger {
+ public:
+  using Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
 
 Error to_error(const rocksdb::Status& status) {
   return {status.IsNotFound() ? Errc::not_found : Errc::io, status.ToString()};
@@ -53,8 +62,7 @@ class RocksDbHistory::Writer {
       const std::size_t size = key.size() + value.size();
       if (queued_bytes_ + size > options_.queue_bytes) {
         ++dropped_;
-        if (reason_.empty())
-          reason_ = "the disk is too slow: records were dropped";
+        overflowed_ = true;
         return;
       }
       queued_bytes_ += size;
@@ -79,8 +87,12 @@ class RocksDbHistory::Writer {
 
   HistoryStatus status() const {
     const std::lock_guard lock(mutex_);
-    return {.ok = open_ && reason_.empty(),
-            .reason = reason_,
+    return {.ok = open_ && !overflowed_ && !short_of_room_,
+            .reason = !open_           ? reason_
+                      : short_of_room_ ? fmt::format("No space left on device: less than {} MB",
+                                                     options_.reserve_bytes >> 20)
+                      : overflowed_    ? "the disk is too slow: records were dropped"
+                                       : "",
             .written = written_,
             .dropped = dropped_};
   }
@@ -132,8 +144,7 @@ class RocksDbHistory::Writer {
     settings.compression = rocksdb::kLZ4Compression;
     settings.write_buffer_size = 16U << 20;
     settings.max_total_wal_size = 64U << 20;
-    settings.keep_log_file_num = 3;
-    settings.max_log_file_size = 1U << 20;
+    settings.info_log = std::make_shared<NoLog>();
     settings.max_background_jobs = 2;
     std::error_code made;
     std::filesystem::create_directories(options_.folder, made);
@@ -146,7 +157,6 @@ class RocksDbHistory::Writer {
     }
     db_.reset(db);
     open_ = true;
-    reason_.clear();
   }
 
   // With the lock held.
@@ -160,6 +170,11 @@ class RocksDbHistory::Writer {
     if (puts.empty())
       return;
     rocksdb::Status status = rocksdb::Status::IOError("the database is not open");
+    if (db_ && !has_room()) {
+      const std::lock_guard lock(mutex_);
+      dropped_ += puts.size();
+      return;
+    }
     if (db_) {
       rocksdb::WriteBatch batch;
       for (const Put& put : puts)
@@ -172,6 +187,7 @@ class RocksDbHistory::Writer {
       const std::lock_guard lock(mutex_);
       if (status.ok()) {
         written_ += puts.size();
+        overflowed_ = overflowed_ && !puts_.empty();
         return;
       }
       dropped_ += puts.size();
@@ -182,6 +198,15 @@ class RocksDbHistory::Writer {
     }
     if (failed)
       (void)failed->Close();
+  }
+
+  // A database that never sees a full disk never has to recover from one.
+  bool has_room() {
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(options_.folder, error);
+    const std::lock_guard lock(mutex_);
+    short_of_room_ = !error && space.available < options_.reserve_bytes;
+    return !short_of_room_;
   }
 
   void sweep() {
@@ -229,6 +254,8 @@ class RocksDbHistory::Writer {
   std::uint64_t dropped_{};
   std::string reason_{"the database is being opened"};
   bool open_{};
+  bool short_of_room_{};
+  bool overflowed_{};  // since the queue was last written to its end
   bool busy_{true};
   bool stopping_{};
   std::thread thread_;

@@ -18,6 +18,7 @@ struct RocksDbOptions {
   std::filesystem::path folder;
   Duration retention{std::chrono::hours(24 * 7)};
   std::size_t queue_bytes{64U << 20};
+  std::uint64_t reserve_bytes{64U << 20};  // of the disk, left to others
   Duration retry{std::chrono::seconds(5)};  // between attempts to open what failed
 };
 

@@ -168,14 +168,9 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
     std::vector<Pin> now = std::move(pins[leaf]);
     std::ranges::sort(now, {}, &Pin::unit);
     if (keep_unknown) {
-      const std::size_t demanded = now.size();
-      for (const Pin& pin : before) {
-        const auto end = now.begin() + static_cast<std::ptrdiff_t>(demanded);
-        const auto found = std::lower_bound(
-            now.begin(), end, pin, [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
-        if ((found == end || found->unit != pin.unit) && may_linger(input, leaf, pin))
+      for (const Pin& pin : before)
+        if (!planning.demanded.contains({leaf, pin.unit}) && may_linger(input, leaf, pin))
           now.push_back(pin);
-      }
       std::ranges::sort(now, {}, &Pin::unit);
     }
     const auto part = input.present->nodes.find(name);

@@ -45,7 +45,8 @@ struct PlanningProblem {
   std::vector<Unit> units;             // by the numbers in Problem::unit_of_subflow
   std::vector<std::uint32_t> flow_of;  // by flow of the problem: its number in the prediction
   std::vector<std::uint32_t>
-      subflow_of;            // by subflow of the problem: its place in the predicted flow
+      subflow_of;  // by subflow of the problem: its place in the predicted flow
+  std::set<std::pair<LeafId, SteeringUnit>> demanded;  // ours to place or not
   std::uint32_t unplaced{};  // fixed subflows whose path nobody sees: left out
 };
 

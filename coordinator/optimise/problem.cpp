@@ -79,12 +79,14 @@ class Builder {
                             : flow.observed[i].valid()
                                 ? path_through(topology_, entry, flow.observed[i], exit)
                                 : Path{};
+      const SteeringUnit unit = unit_of(
+          topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
+      if (!local)
+        result_.demanded.emplace(leaf, unit);
       if (!ours && !observed.routable()) {
         ++result_.unplaced;
         continue;
       }
-      const SteeringUnit unit = unit_of(
-          topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
       // What is not ours is not moved as one either: each subflow is a unit of its own.
       const std::uint32_t number =
           ours ? pinnable_unit(leaf, topology_[exit].leaf, unit)

@@ -1,0 +1,496 @@
+// A whole cluster in one process under a hand-advanced clock: the coordinator, agents that keep the
+// protocol as the specification says, a fabric whose flows share its links max-min fairly, and a
+// channel that loses, delays and repeats messages by a seed.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/core/clock.h"
+#include "common/core/efficiency.h"
+#include "coordinator/coordinator.h"
+#include "tests/coordinator/small_fabric.h"
+
+namespace heddle::testing {
+
+using namespace std::chrono_literals;
+
+class HandClock final : public Clock {
+ public:
+  Time now() const override { return Time(1000s + passed); }
+  WallTime wall() const override { return WallTime(1700000000s + passed); }
+  Duration passed{};
+};
+
+// A history in memory that can be broken: then it keeps nothing, says so, and answers nothing.
+class MemoryHistory final : public History {
+ public:
+  void keep(WallTime, const std::string&, const Report&) override { ++reports; }
+  void keep(WallTime, const std::string&, const LinkChange&) override {}
+  void keep(const PlanRecord& plan) override {
+    if (!broken)
+      plans.push_back(plan);
+  }
+  void keep(const EventRecord& event) override { events.push_back(event); }
+  void read_plan(PlanVersion version, Answer<PlanRecord> answer) override {
+    if (broken)
+      return;
+    for (const PlanRecord& plan : plans)
+      if (plan.plan.version == version)
+        return answer(plan);
+    answer(fail(Errc::not_found, "no such plan"));
+  }
+  void read_events(WallTime, WallTime, Answer<std::vector<EventRecord>> answer) override {
+    answer(events);
+  }
+  HistoryStatus status() const override {
+    return {.ok = !broken, .reason = broken ? "No space left on device" : ""};
+  }
+  std::vector<PlanRecord> plans;
+  std::vector<EventRecord> events;
+  std::uint64_t reports{};
+  bool broken{};
+};
+
+class MemoryStore final : public StateStore {
+ public:
+  Result<std::uint64_t> load_epoch() override { return epoch; }
+  Result<void> store_epoch(std::uint64_t value) override {
+    epoch = value;
+    return {};
+  }
+  Result<OperatorState> load_operator_state() override { return operators; }
+  Result<void> store_operator_state(const OperatorState& state) override {
+    operators = state;
+    return {};
+  }
+  std::uint64_t epoch{};
+  OperatorState operators;
+};
+
+// What an agent does by the protocol, without a kernel.
+struct FakeAgent {
+  std::string node;
+  Role role{};
+  Mode mode{Mode::observe};
+  std::uint64_t instance{1};
+  bool welcomed{};
+  Time hello_at{};
+  std::optional<NodePlan> plan;
+  std::vector<Pin> installed;
+  PlanVersion highest;
+  std::optional<Time> lease_over;
+  bool disabled{};
+  std::uint64_t report_number{};
+  Time report_at{};
+  std::uint64_t refusals{};
+  std::uint64_t changes{};  // how often what is installed changed
+  std::vector<PortStatus> ports;
+  std::vector<Withdrawal> withdrawn;
+
+  void install() {
+    std::vector<Pin> next;
+    if (mode == Mode::program && !disabled && plan)
+      next = plan->pins;
+    if (digest(next) != digest(installed))
+      ++changes;
+    installed = std::move(next);
+  }
+  Acknowledgement acknowledgement() const {
+    Acknowledgement ack;
+    ack.version = plan ? plan->version : PlanVersion{};
+    ack.digest = digest(installed);
+    ack.installed = static_cast<std::uint32_t>(installed.size());
+    ack.disabled = disabled;
+    ack.apply_time = 1ms;
+    return ack;
+  }
+  Hello hello() const {
+    Hello said;
+    said.role = role;
+    said.mode = mode;
+    said.disabled = disabled;
+    said.software = "0.1.0";
+    said.boot_id = "boot";
+    said.instance = instance;
+    said.installed = plan ? plan->version : PlanVersion{};
+    said.highest_seen = highest;
+    said.digest = digest(installed);
+    said.ports = ports;
+    if (role == Role::leaf)
+      said.enforcers = {{"port-tables", Granularity::port_and_destination, true, ""}};
+    return said;
+  }
+};
+
+struct FlowSpec {
+  int from_leaf, from, to_leaf, to;
+};
+
+class FakeCluster final : public MessagePort {
+ public:
+  FakeCluster(int leaves, int spines, int hosts, std::uint64_t seed)
+      : topology(small_fabric(leaves, spines, hosts)), links(topology), random_(seed) {
+    settings.flows = {.elephant_rate = Rate{1e6}, .elephant_message = {1 << 20}, .memory = 10s};
+    settings.broadcast = {.report_interval = 200ms, .lease = 5s, .resend_first = 200ms};
+    settings.period = 250ms;
+    settings.software = "0.1.0";
+    for (const auto& leaf : topology.leaves())
+      add(leaf.name, Role::leaf, Mode::program);
+    for (const auto& host : topology.hosts())
+      add(host.name, Role::host, Mode::observe);
+    for (auto& [name, agent] : agents)
+      if (const auto leaf = topology.find_leaf(name)) {
+        for (const CableId id : topology[*leaf].cables)
+          agent.ports.push_back({topology[id].leaf_port, true, 0, 0});
+        for (const AttachmentId id : topology[*leaf].attachments)
+          agent.ports.push_back({topology[id].leaf_port, true, 0, 0});
+      }
+  }
+
+  // A ring in which every flow goes to the next leaf.
+  void ring(int leaves, int hosts) {
+    for (int i = 0; i < leaves * hosts; ++i) {
+      const int j = (i + 1) % (leaves * hosts);
+      flows.push_back({i % leaves + 1, i / leaves + 1, j % leaves + 1, j / leaves + 1});
+    }
+  }
+
+  void start(std::vector<JobDeclaration> jobs = {}) {
+    auto begun = Reign::begin(store);
+    HEDDLE_CHECK(begun.has_value());
+    reign.emplace(*begun);
+    coordinator.emplace(
+        settings,
+        CoordinatorParts{.topology = topology,
+                         .optimiser = *optimiser,
+                         .reign = *reign,
+                         .port = *this,
+                         .history = history,
+                         .store = store,
+                         .clock = clock,
+                         .log = [this](const Notice& notice) { log.push_back(notice.text); }},
+        std::move(jobs), store.operators);
+    reconnect();
+  }
+  void stop() {
+    coordinator.reset();
+    in_flight_.clear();
+    for (auto& [name, agent] : agents)
+      agent.welcomed = false;
+  }
+  // A new connection: every agent says hello.
+  void reconnect() {
+    ++connection_;
+    for (auto& [name, agent] : agents) {
+      agent.welcomed = false;
+      agent.hello_at = clock.now();
+    }
+  }
+
+  void advance(Duration time) {
+    for (const Duration end = clock.passed + time; clock.passed < end; clock.passed += 1ms)
+      turn();
+  }
+  // Whether it came true within the time; how long it took is `took`.
+  bool await(Duration patience, const std::function<bool()>& condition) {
+    const Duration begin = clock.passed;
+    while (!condition()) {
+      if (clock.passed - begin >= patience)
+        return false;
+      turn();
+      clock.passed += 1ms;
+    }
+    took = clock.passed - begin;
+    return true;
+  }
+
+  // Every programming agent holds exactly its part of the plan.
+  bool converged() const {
+    if (!coordinator || coordinator->record() == nullptr)
+      return false;
+    return std::ranges::all_of(agents, [&](const auto& entry) {
+      const FakeAgent& agent = entry.second;
+      if (agent.mode != Mode::program || agent.disabled)
+        return true;
+      const NodePlan part = coordinator->broadcast().part_of(agent.node);
+      return agent.plan && agent.plan->version == part.version &&
+             digest(agent.installed) == digest(part.pins);
+    });
+  }
+  std::size_t installed_pins() const {
+    std::size_t pins = 0;
+    for (const auto& [name, agent] : agents)
+      pins += agent.installed.size();
+    return pins;
+  }
+  std::uint64_t changes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [name, agent] : agents)
+      sum += agent.changes;
+    return sum;
+  }
+  // What the flows get where they run now: the pins that are installed, else a hash.
+  Efficiency measured() const {
+    Demand demand;
+    demand.jobs.push_back({.name = "all"});
+    Routing routing;
+    for (const FlowSpec& flow : flows) {
+      demand.flows.push_back({.job = {0},
+                              .phase = 0,
+                              .source = *topology.find_nic(address(flow.from_leaf, flow.from)),
+                              .destination = *topology.find_nic(address(flow.to_leaf, flow.to))});
+      routing.push_back(path_of(flow));
+    }
+    return evaluate(topology, links, demand, routing);
+  }
+
+  // The cable dies: its leaf loses carrier at once. Its spine is then no way to that leaf for the
+  // others, whose routing withdraws it after a while.
+  void cut(int leaf, int spine, bool alive = false) {
+    const CableId id = cable(leaf, spine);
+    links.set(topology, id, alive);
+    FakeAgent& near = agents.at(fmt::format("leaf{}", leaf));
+    for (PortStatus& port : near.ports)
+      if (port.name == fmt::format("up{}", spine))
+        port.carrier = alive;
+    tell_links(near);
+    for (auto& [name, agent] : agents) {
+      if (agent.role != Role::leaf || &agent == &near)
+        continue;
+      const Withdrawal gone{*Prefix::parse(fmt::format("10.{}.0.0/16", leaf)),
+                            fmt::format("up{}", spine)};
+      if (alive)
+        std::erase(agent.withdrawn, gone);
+      else
+        agent.withdrawn.push_back(gone);
+      tell_links(agent);
+    }
+  }
+
+  // The reply to a command, or nothing if none came in five seconds.
+  std::optional<Reply> ask(const std::string& command, std::vector<std::string> arguments = {},
+                           const std::string& key = {}) {
+    reply.reset();
+    coordinator->received({.route = "cli", .node = "cli", .key_name = key},
+                          {.node = "cli",
+                           .sequence = 1,
+                           .message = Request{++request_, command, std::move(arguments)}});
+    await(5s, [&] { return reply.has_value(); });
+    return reply;
+  }
+
+  CableId cable(int leaf, int spine) const {
+    return *topology.cable_at(*topology.find_leaf(fmt::format("leaf{}", leaf)),
+                              fmt::format("up{}", spine));
+  }
+  bool logged(const std::string& text) const {
+    return std::ranges::any_of(
+        log, [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  }
+
+  // MessagePort: from the coordinator.
+  Result<void> send(const std::string& route, const Message& message) override {
+    if (route == "cli") {
+      if (const auto* answer = std::get_if<Reply>(&message))
+        reply = *answer;
+      return {};
+    }
+    if (const std::string node = node_of(route); route == route_of(node))
+      carry([this, node, message] { deliver(agents.at(node), message); });
+    return {};
+  }
+
+  Topology topology;
+  LinkState links;
+  HandClock clock;
+  MemoryHistory history;
+  MemoryStore store;
+  std::unique_ptr<Optimiser> optimiser{make_optimiser("edge-colouring")};
+  CoordinatorSettings settings;
+  std::optional<Reign> reign;
+  std::optional<Coordinator> coordinator;
+  std::map<std::string, FakeAgent> agents;
+  std::vector<FlowSpec> flows;
+  std::vector<std::string> log;
+  std::optional<Reply> reply;
+  Duration took{};
+  double loss{};
+  Duration longest_delay{2ms};
+  std::function<bool(Time)> sending = [](Time) { return true; };  // or a compute pause
+
+ private:
+  void add(const std::string& node, Role role, Mode mode) {
+    FakeAgent& agent = agents[node];
+    agent.node = node;
+    agent.role = role;
+    agent.mode = mode;
+    // Agents do not report in step.
+    agent.report_at = clock.now() + std::chrono::milliseconds(agents.size() * 7 % 200);
+  }
+  std::string route_of(const std::string& node) const {
+    return fmt::format("{}@{}", node, connection_);
+  }
+  static std::string node_of(const std::string& route) { return route.substr(0, route.find('@')); }
+
+  void carry(std::function<void()> arrival) {
+    if (std::uniform_real_distribution<>(0, 1)(random_) < loss)
+      return;
+    const auto delay =
+        std::uniform_int_distribution<std::int64_t>(0, longest_delay.count())(random_);
+    in_flight_.emplace(clock.now() + Duration(delay), std::move(arrival));
+  }
+  void say(const FakeAgent& agent, Message message) {
+    const Sender sender{.route = route_of(agent.node), .node = agent.node, .key_name = agent.node};
+    carry([this, sender, message = std::move(message)] {
+      if (coordinator)
+        coordinator->received(sender, {.node = sender.node, .sequence = 0, .message = message});
+    });
+  }
+  void tell_links(const FakeAgent& agent) { say(agent, LinkChange{agent.ports, agent.withdrawn}); }
+
+  void turn() {
+    const Time now = clock.now();
+    while (!in_flight_.empty() && in_flight_.begin()->first <= now) {
+      const std::function<void()> arrival = std::move(in_flight_.begin()->second);
+      in_flight_.erase(in_flight_.begin());
+      arrival();
+    }
+    for (auto& [name, agent] : agents) {
+      if (!agent.welcomed && now >= agent.hello_at) {
+        agent.hello_at = now + 2s;
+        say(agent, agent.hello());
+      }
+      if (agent.lease_over && now >= *agent.lease_over) {
+        agent.lease_over.reset();
+        agent.plan.reset();
+        agent.install();
+      }
+      if (now >= agent.report_at) {
+        agent.report_at += settings.broadcast.report_interval;
+        report(agent);
+        // A lost change of links must not stay lost: the whole state is told again now and then.
+        if (agent.report_number % 5 == 0)
+          tell_links(agent);
+      }
+    }
+    if (coordinator && now >= coordinator->next_deadline())
+      coordinator->step();
+  }
+
+  Path path_of(const FlowSpec& flow) const {
+    const NicId from = *topology.find_nic(address(flow.from_leaf, flow.from));
+    const NicId to = *topology.find_nic(address(flow.to_leaf, flow.to));
+    const AttachmentId entry = topology[from].attachments.front();
+    const AttachmentId exit = topology[to].attachments.front();
+    if (flow.from_leaf == flow.to_leaf)
+      return {.from = entry, .up = {}, .down = {}, .to = exit};
+    const FakeAgent& leaf = agents.at(fmt::format("leaf{}", flow.from_leaf));
+    const SteeringUnit unit =
+        ByPortAndDestination{fmt::format("p{}", flow.from), address(flow.to_leaf, flow.to)};
+    for (const Pin& pin : leaf.installed)
+      if (pin.unit == unit)
+        return path_through(
+            topology, entry,
+            *topology.cable_at(topology[entry].leaf, std::get<PortTableRoute>(pin.target).out_port),
+            exit);
+    // A hash that puts several on one uplink, among those that lead there.
+    const auto spines = static_cast<int>(topology.spines().size());
+    for (int i = 0; i < spines; ++i) {
+      const int spine = (flow.from * flow.to_leaf + i) % spines + 1;
+      if (links.up(topology.uplink(cable(flow.from_leaf, spine))) &&
+          links.up(topology.downlink(cable(flow.to_leaf, spine))))
+        return path_through(topology, entry, cable(flow.from_leaf, spine), exit);
+    }
+    return {};
+  }
+
+  void report(FakeAgent& agent) {
+    const Duration interval = settings.broadcast.report_interval;
+    std::vector<FlowDelta> seen;
+    if (sending(clock.now())) {
+      const Efficiency now = measured();
+      for (std::size_t i = 0; i < flows.size(); ++i) {
+        const FlowSpec& flow = flows[i];
+        const bool at_host = agent.node == fmt::format("h{}-{}", flow.from_leaf, flow.from);
+        const bool at_leaf = agent.node == fmt::format("leaf{}", flow.from_leaf);
+        if (!at_host && !at_leaf)
+          continue;
+        const Path path = path_of(flow);
+        const double rate = now.subflow_rates[i].bits_per_second;
+        seen.push_back(delta(
+            wire_key(address(flow.from_leaf, flow.from), address(flow.to_leaf, flow.to)),
+            static_cast<std::uint64_t>(rate / 8 * std::chrono::duration<double>(interval).count()),
+            at_leaf && path.up.valid() ? topology[path.up].leaf_port : ""));
+      }
+    }
+    say(agent, report_of(++agent.report_number, clock.now() - interval, interval, std::move(seen),
+                         agent.ports));
+  }
+
+  void deliver(FakeAgent& agent, const Message& message) {
+    const Time now = clock.now();
+    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+      if (welcome->version.epoch < agent.highest.epoch)
+        return;
+      agent.welcomed = true;
+      agent.lease_over = now + welcome->lease;
+      say(agent, agent.acknowledgement());
+      tell_links(agent);
+      return;
+    }
+    if (std::holds_alternative<Refusal>(message)) {
+      ++agent.refusals;
+      return;
+    }
+    if (!agent.welcomed)
+      return;
+    if (const auto* snapshot = std::get_if<Snapshot>(&message)) {
+      take(agent, accept_plan(snapshot->plan, agent.node, agent.highest));
+    } else if (const auto* change = std::get_if<PlanDiff>(&message)) {
+      if (change->version < agent.highest)
+        return;
+      const Result<NodePlan> next =
+          agent.plan ? apply(*agent.plan, *change) : Result<NodePlan>(fail(Errc::gap, "no plan"));
+      if (!next)
+        say(agent, SnapshotRequest{agent.plan ? agent.plan->version : PlanVersion{}, "gap"});
+      else
+        take(agent, next);
+    } else if (const auto* beat = std::get_if<Heartbeat>(&message)) {
+      if (beat->version.epoch < agent.highest.epoch)
+        return;
+      agent.lease_over = now + beat->lease;
+      if (!agent.plan || agent.plan->version != beat->version ||
+          digest(agent.plan->pins) != beat->digest)
+        say(agent, SnapshotRequest{agent.plan ? agent.plan->version : PlanVersion{}, "mismatch"});
+    } else if (const auto* turned = std::get_if<Switch>(&message)) {
+      agent.disabled = !turned->enable;
+      agent.install();
+      say(agent, agent.acknowledgement());
+    }
+  }
+  void take(FakeAgent& agent, const Result<NodePlan>& next) {
+    if (!next)
+      return;
+    // Safety rule 4, wherever it came from.
+    HEDDLE_CHECK(next->version >= agent.highest);
+    agent.highest = next->version;
+    agent.plan = *next;
+    agent.install();
+    say(agent, agent.acknowledgement());
+  }
+
+  std::mt19937_64 random_;
+  std::multimap<Time, std::function<void()>> in_flight_;
+  std::uint64_t connection_{};
+  std::uint64_t request_{};
+};
+
+}  // namespace heddle::testing

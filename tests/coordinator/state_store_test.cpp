@@ -1,0 +1,62 @@
+#include "coordinator/state_store.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+
+namespace heddle {
+namespace {
+
+class FileStateStoreTest : public ::testing::Test {
+ protected:
+  FileStateStoreTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "heddle-state-XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+  }
+  ~FileStateStoreTest() override { std::filesystem::remove_all(folder); }
+  void write(const char* name, const std::string& text) { std::ofstream(folder / name) << text; }
+  std::filesystem::path folder;
+};
+
+TEST_F(FileStateStoreTest, KeepsEpochAndOrdersOverARestart) {
+  const OperatorState state{.disabled_nodes = {"leaf1", "h1-1"},
+                            .disabled_jobs = {"gpt"},
+                            .jobs = {{.name = "llama", .hosts = {"h1-1", "h2-1"}, .line = 0}}};
+  {
+    auto store = FileStateStore::open(folder);
+    ASSERT_TRUE(store);
+    EXPECT_EQ(store->load_epoch(), 0U);
+    EXPECT_EQ(store->load_operator_state(), OperatorState{});
+    ASSERT_TRUE(store->store_epoch(41));
+    ASSERT_TRUE(store->store_epoch(42));
+    ASSERT_TRUE(store->store_operator_state(state));
+  }
+  auto store = FileStateStore::open(folder);
+  EXPECT_EQ(store->load_epoch(), 42U);
+  EXPECT_EQ(store->load_operator_state(), state);
+}
+
+TEST_F(FileStateStoreTest, NamesADamagedFileAndLine) {
+  auto store = FileStateStore::open(folder);
+  for (const char* text : {"", "x\n", "12", "12 13\n", "99999999999999999999999\n"}) {
+    write("epoch", text);
+    const auto epoch = store->load_epoch();
+    ASSERT_FALSE(epoch) << '"' << text << '"';
+    EXPECT_NE(epoch.error().message.find("epoch:1:"), std::string::npos);
+  }
+  write("operator", "disabled-node leaf1\njob\n");
+  const auto state = store->load_operator_state();
+  ASSERT_FALSE(state);
+  EXPECT_NE(state.error().message.find("operator:2:"), std::string::npos);
+}
+
+TEST_F(FileStateStoreTest, SaysWhichFolderItCannotMake) {
+  write("file", "");
+  const auto store = FileStateStore::open(folder / "file" / "state");
+  ASSERT_FALSE(store);
+  EXPECT_NE(store.error().message.find((folder / "file" / "state").string()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace heddle
