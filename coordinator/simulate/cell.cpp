@@ -59,6 +59,19 @@ TimelineOptions timeline_options(const Scenario& scenario, const CellOptions& op
   return timeline;
 }
 
+LinkState links_of(const Scenario& scenario) {
+  LinkState links(*scenario.topology);
+  for (const CableId cable : scenario.failed)
+    links.set(*scenario.topology, cable, false);
+  return links;
+}
+
+std::vector<std::uint32_t> all_jobs(const Scenario& scenario) {
+  std::vector<std::uint32_t> jobs(scenario.workload.jobs.size());
+  std::iota(jobs.begin(), jobs.end(), 0U);
+  return jobs;
+}
+
 void add_timeline(Row& row, Timeline timeline) {
   std::vector<double> warm;
   for (const Epoch& epoch : timeline.epochs) {
@@ -106,17 +119,28 @@ Scenario make_scenario(const Topology& topology, Workload workload, const Coordi
   return scenario;
 }
 
+Bound bound_of_all(const Scenario& scenario) {
+  const LinkState links = links_of(scenario);
+  const FlowIndex index(scenario.workload, scenario.qps);
+  ActiveDemand active = make_demand(scenario.workload, index, *scenario.topology,
+                                    all_jobs(scenario), scenario.steering);
+  Problem problem;
+  problem.topology = scenario.topology;
+  problem.links = &links;
+  problem.demand = std::move(active.demand);
+  problem.unit_of_subflow = std::move(active.unit_of_subflow);
+  problem.residual = scenario.background;
+  return bound_of(problem, BoundEffort::linear);
+}
+
 Row run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinates& at,
-             const CellOptions& options) {
+             const CellOptions& options, const Bound& bound) {
   Row row{.scheme = std::string(scheme.name()), .at = at};
-  LinkState links(*scenario.topology);
-  for (const CableId cable : scenario.failed)
-    links.set(*scenario.topology, cable, false);
-  std::vector<std::uint32_t> jobs(scenario.workload.jobs.size());
-  std::iota(jobs.begin(), jobs.end(), 0U);
+  const LinkState links = links_of(scenario);
+  const std::vector<std::uint32_t> jobs = all_jobs(scenario);
 
   Router router(scenario, scheme);
-  row.all = router.route(jobs, links, Duration{}, BoundEffort::linear);
+  row.all = router.route(jobs, links, Duration{}, &bound);
   std::vector<double> cold{milliseconds(row.all.solver)};
   if (row.all.solver < kSlow && options.solves > 1)
     for (const Duration time : router.time_cold(links, options.solves - 1))

@@ -66,7 +66,11 @@ double percent_of_bound(const Epoch& epoch);
 Scenario make_scenario(const Topology& topology, Workload workload, const Coordinates& at,
                        const CellOptions& options);
 
+// Of all jobs communicating, for run_cell: once for all schemes, because the linear program takes
+// its time.
+Bound bound_of_all(const Scenario& scenario);
+
 Row run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinates& at,
-             const CellOptions& options);
+             const CellOptions& options, const Bound& bound);
 
 }  // namespace heddle::sim

@@ -57,7 +57,7 @@ Problem Router::problem(const ActiveDemand& active, const LinkState& links,
 }
 
 Epoch Router::route(std::span<const std::uint32_t> jobs, const LinkState& links, Duration at,
-                    BoundEffort effort) {
+                    const Bound* known) {
   const ActiveDemand active =
       make_demand(scenario_.workload, index_, *scenario_.topology, jobs, scenario_.steering);
   const Problem problem = this->problem(active, links, false);
@@ -73,7 +73,7 @@ Epoch Router::route(std::span<const std::uint32_t> jobs, const LinkState& links,
   epoch.efficiency =
       evaluate(*scenario_.topology, links, active.demand, placement.routing, scenario_.background);
   epoch.efficiency.subflow_rates.clear();
-  epoch.bound = bound_of(problem, effort);
+  epoch.bound = known != nullptr ? *known : bound_of(problem, BoundEffort::combinatorial);
   epoch.proven = placement.proven;
   epoch.notes = std::move(placement.notes);
   return epoch;

@@ -43,8 +43,9 @@ class Router {
  public:
   Router(const Scenario& scenario, const Optimiser& scheme);
 
+  // `known`: the bound, where it was computed before; it is the same for all schemes.
   Epoch route(std::span<const std::uint32_t> jobs, const LinkState& links, Duration at,
-              BoundEffort effort);
+              const Bound* known = nullptr);
   // Solver times of `count` runs from nothing, all jobs communicating; the paths are left as they
   // are.
   std::vector<Duration> time_cold(const LinkState& links, std::uint32_t count) const;

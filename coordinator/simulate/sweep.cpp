@@ -24,7 +24,7 @@ constexpr std::uint32_t kMostQps = 256;
 using TopologyPtr = std::shared_ptr<const Topology>;
 
 struct Task {
-  std::size_t scenario{};
+  std::size_t cell{};
   std::string_view scheme;
 };
 
@@ -32,6 +32,9 @@ struct Cell {
   Coordinates at;
   TopologyPtr topology;
   Scenario scenario;
+  // Computed by whoever comes first.
+  std::unique_ptr<std::once_flag> bounded = std::make_unique<std::once_flag>();
+  Bound bound{};
 };
 
 class Planner {
@@ -126,7 +129,10 @@ class Planner {
                            .oversubscription = oversubscription,
                            .qps = qps,
                            .seed = seed};
-            cells.push_back({at, topology, make_scenario(*topology, jobs, at, spec_.cell)});
+            Cell& cell = cells.emplace_back();
+            cell.at = at;
+            cell.topology = topology;
+            cell.scenario = make_scenario(*topology, jobs, at, spec_.cell);
           }
         }
       }
@@ -193,10 +199,11 @@ Result<Sweep> run_sweep(const SweepSpec& spec, const Progress& progress) {
   std::size_t done = 0;
   const auto work = [&] {
     for (std::size_t t = next++; t < tasks.size(); t = next++) {
-      const Cell& cell = (*cells)[tasks[t].scenario];
+      Cell& cell = (*cells)[tasks[t].cell];
+      std::call_once(*cell.bounded, [&cell] { cell.bound = bound_of_all(cell.scenario); });
       const std::unique_ptr<Optimiser> scheme = make_optimiser(tasks[t].scheme);
       HEDDLE_CHECK(scheme != nullptr);
-      sweep.rows[t] = run_cell(cell.scenario, *scheme, cell.at, spec.cell);
+      sweep.rows[t] = run_cell(cell.scenario, *scheme, cell.at, spec.cell, cell.bound);
       const std::scoped_lock lock(reporting);
       ++done;
       if (progress)

@@ -73,8 +73,8 @@ class Run {
       ++result_.events;
       settle();
     }
-    for (const TransferState& transfer : transfers_)
-      if (transfer.active && !unfinished_by_end_)
+    for (std::uint32_t flow = 0; flow < transfers_.size(); ++flow)
+      if (transfers_[flow].active && rates_.rate(flow) <= 0.0)
         ++result_.stalled;
     return std::move(result_);
   }
@@ -88,10 +88,8 @@ class Run {
     const bool only_periodic = next != FlowRates::kNever && running_ == 0;
     if (next == FlowRates::kNever || only_periodic)
       return false;
-    if (next > options_.end.count()) {
-      unfinished_by_end_ = true;
+    if (next > options_.end.count())
       return false;
-    }
     now_ = next;
     for (const std::uint32_t flow : rates_.take_ended(now_))
       end_transfer(flow);
@@ -216,8 +214,7 @@ class Run {
     // A link's change is acted on at once by every scheme: routing protocols do that, too.
     const bool due = periodic ? period_over_ || links_changed_ : jobs_changed_ || links_changed_;
     if (due && !active.empty()) {
-      result_.epochs.push_back(
-          router_.route(active, links_, Duration(now_), BoundEffort::combinatorial));
+      result_.epochs.push_back(router_.route(active, links_, Duration(now_)));
       rates_.set_paths(router_.paths());
     } else if (periodic && jobs_changed_ && !active.empty()) {
       router_.hash_missing(active, links_);
@@ -240,7 +237,6 @@ class Run {
   bool jobs_changed_{};
   bool links_changed_{};
   bool period_over_{};
-  bool unfinished_by_end_{};
   Timeline result_;
 };
 
