@@ -1,0 +1,31 @@
+# Fuzz targets: libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer over what comes from outside. In the
+# `fuzz` preset only, as they need clang. ctest runs each for a fixed number of inputs from a fixed seed; to hunt for
+# longer, run the program on a folder of its own:
+#   build/fuzz/tests/fuzz_decode -max_total_time=3600 FOLDER tests/common/wire/corpus/v1
+if(NOT HEDDLE_FUZZ)
+  return()
+endif()
+
+# What is fuzzed reports its coverage, so that inputs grow towards what was not reached yet.
+foreach(library heddle_core heddle_schema heddle_wire heddle_runtime)
+  target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
+endforeach()
+
+# heddle_fuzz(NAME RUNS SEEDS LINK ...): NAME_fuzz.cpp, begun with the files of the folder SEEDS.
+function(heddle_fuzz name runs seeds)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(fuzz_${name} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/${name}_fuzz.cpp)
+  target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_LINK})
+  # libFuzzer writes the inputs that it keeps to the first folder.
+  set(found ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name}_found)
+  file(MAKE_DIRECTORY ${found}/inputs)
+  add_test(NAME fuzz_${name}
+           COMMAND fuzz_${name} -runs=${runs} -seed=1 -max_len=4096 -timeout=10 -rss_limit_mb=1024
+                   -artifact_prefix=${found}/ ${found}/inputs ${CMAKE_SOURCE_DIR}/${seeds})
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 600)
+endfunction()
+
+heddle_fuzz(decode 50000 tests/common/wire/corpus/v1 LINK heddle_wire)
+heddle_fuzz(config 50000 tests/fuzz/seeds/config LINK heddle_runtime)
