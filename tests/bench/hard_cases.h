@@ -9,14 +9,14 @@ namespace heddle::testing {
 struct HardCase {
   double links_down{};  // the part of all links, each direction by itself
   double oversubscription{1.0};
-  bool bundles{};  // two cables to each spine of half the capacity, a tenth of the pairs with one
+  bool bundles{};          // two cables to each of 16 spines, a tenth of the pairs with one
   bool unequal_weights{};  // uniform from {1/4, 1/2, 3/4, 1}, flow by flow; else 1
   std::uint32_t subflows{1};
   std::uint64_t seed{};
 };
 
-// 64 leaves x 32 spines x 32 NICs; rings of 4 to 256 NICs, geometric with mean 64, at random
-// places.
+// 64 leaves x 32 spines (or 16, with two cables to each) x 32 NICs; rings of 4 to 256 NICs,
+// geometric with mean 64, at random places.
 struct HardInstance {
   Topology fabric;
   LinkState links;
@@ -44,12 +44,11 @@ struct HardInstance {
   }
 
   static Topology build(const HardCase& c, std::mt19937_64& random) {
-    FabricDescription d =
-        describe({.leaves = 64,
-                  .spines = 32,
-                  .nics = 32,
-                  .cables = c.bundles ? 2U : 1U,
-                  .cable = 100_gbps / (c.oversubscription * (c.bundles ? 2 : 1))});
+    FabricDescription d = describe({.leaves = 64,
+                                    .spines = c.bundles ? 16U : 32U,
+                                    .nics = 32,
+                                    .cables = c.bundles ? 2U : 1U,
+                                    .cable = 100_gbps / c.oversubscription});
     if (c.bundles) {
       std::vector<FabricDescription::Cable> kept;
       for (std::size_t i = 0; i < d.cables.size(); i += 2) {
