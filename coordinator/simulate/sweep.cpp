@@ -11,6 +11,7 @@
 
 #include "common/core/check.h"
 #include "coordinator/import/fabric_file.h"
+#include "coordinator/simulate/ilp.h"
 #include "coordinator/simulate/paper_files.h"
 
 namespace heddle::sim {
@@ -155,7 +156,7 @@ Result<void> check(const SweepSpec& spec) {
   if (!std::ranges::all_of(spec.qps, [](std::uint32_t q) { return q > 0 && q <= kMostQps; }))
     return fail(Errc::invalid_argument, fmt::format("queue pairs: from 1 to {}", kMostQps));
   for (const std::string& scheme : spec.schemes)
-    if (make_optimiser(scheme) == nullptr)
+    if (make_scheme(scheme) == nullptr)
       return fail(Errc::invalid_argument, fmt::format("no scheme is called '{}'; there are {}",
                                                       scheme, fmt::join(all_schemes(), ", ")));
   return {};
@@ -165,7 +166,7 @@ Result<void> check(const SweepSpec& spec) {
 
 std::vector<std::string> all_schemes() {
   std::vector<std::string> names;
-  for (const std::string_view name : optimiser_names())
+  for (const std::string_view name : scheme_names())
     names.emplace_back(name);
   return names;
 }
@@ -201,7 +202,7 @@ Result<Sweep> run_sweep(const SweepSpec& spec, const Progress& progress) {
     for (std::size_t t = next++; t < tasks.size(); t = next++) {
       Cell& cell = (*cells)[tasks[t].cell];
       std::call_once(*cell.bounded, [&cell] { cell.bound = bound_of_all(cell.scenario); });
-      const std::unique_ptr<Optimiser> scheme = make_optimiser(tasks[t].scheme);
+      const std::unique_ptr<Optimiser> scheme = make_scheme(tasks[t].scheme);
       HEDDLE_CHECK(scheme != nullptr);
       sweep.rows[t] = run_cell(cell.scenario, *scheme, cell.at, spec.cell, cell.bound);
       const std::scoped_lock lock(reporting);
