@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 
 namespace heddle {
 namespace {
@@ -55,8 +56,8 @@ class Attributes {
   std::optional<std::uint32_t> number(std::size_t type) const { return value<std::uint32_t>(type); }
   std::string text(std::size_t type) const {
     const auto data = bytes(type);
-    const auto* const begin = reinterpret_cast<const char*>(data.data());
-    return {begin, begin + ::strnlen(begin, data.size())};
+    const std::string_view whole(reinterpret_cast<const char*>(data.data()), data.size());
+    return std::string(whole.substr(0, whole.find('\0')));
   }
   Attributes nest(std::size_t type) const {
     const auto data = bytes(type);
