@@ -6,7 +6,6 @@
 #include <fnmatch.h>
 #include <net/if.h>
 #include <roce_egress.skel.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -20,13 +19,15 @@
 #include <utility>
 
 #include "agent/observe/roce_egress.h"
+#include "agent/observe/tc_filter.h"
 
 namespace heddle {
 namespace {
 
 constexpr const char* kName = "ebpf";
-// As the kernel knows the program; by this we recognise what an agent before us left behind.
-constexpr std::string_view kProgram = "heddle_egress";
+// libbpf names a filter by its program, "heddle_egress:[17]"; by this we recognise what an agent
+// before us left behind.
+constexpr std::string_view kOurName = "heddle_egress:";
 // Our place among the filters of a hook.
 constexpr std::uint32_t kPriority = 18800;
 constexpr std::uint32_t kHandle = 1;
@@ -65,32 +66,12 @@ bpf_tc_opts our_place() {
   return opts;
 }
 
-// The id of the program in our place on a port; nothing if the place is free or the port is gone.
-std::optional<std::uint32_t> program_in_our_place(int ifindex) {
-  const bpf_tc_hook hook = egress_of(ifindex);
-  bpf_tc_opts opts = our_place();
-  if (bpf_tc_query(&hook, &opts) != 0)
-    return std::nullopt;
-  return opts.prog_id;
-}
-
 std::optional<bpf_prog_info> program_info(int fd) {
   bpf_prog_info info{};
   __u32 length = sizeof(info);
   if (bpf_obj_get_info_by_fd(fd, &info, &length) != 0)
     return std::nullopt;
   return info;
-}
-
-std::string program_name(std::uint32_t id) {
-  const int fd = bpf_prog_get_fd_by_id(id);
-  if (fd < 0)
-    return {};
-  const std::optional<bpf_prog_info> info = program_info(fd);
-  close(fd);
-  if (!info)
-    return {};
-  return {info->name, strnlen(info->name, sizeof(info->name))};
 }
 
 }  // namespace
@@ -159,8 +140,8 @@ class TcBpfSource::Impl {
 
     port_failures_.clear();
     for (const auto& [ifindex, name] : present) {
-      const std::optional<std::uint32_t> there = program_in_our_place(ifindex);
-      if (there == program_id_) {
+      const Result<TcFilter> there = filters_.find(ifindex, kPriority, kHandle);
+      if (there && there->program_id == program_id_) {
         watched_.emplace(ifindex, name);
         continue;
       }
@@ -268,16 +249,17 @@ class TcBpfSource::Impl {
     skeleton_ = skeleton;
   }
 
-  Result<void> attach(int ifindex, std::optional<std::uint32_t> in_our_place) {
+  Result<void> attach(int ifindex, const Result<TcFilter>& in_our_place) {
     bpf_tc_hook hook = egress_of(ifindex);
     bpf_tc_opts opts = our_place();
     opts.prog_fd = bpf_program__fd(skeleton_->progs.heddle_egress);
     if (in_our_place) {
-      const std::string name = program_name(*in_our_place);
-      if (name != kProgram) {
+      if (!in_our_place->name.starts_with(kOurName)) {
         return fail(Errc::foreign_state,
-                    fmt::format("a foreign filter, \"{}\", has handle {} at egress priority {}",
-                                name, kHandle, kPriority));
+                    fmt::format("a foreign {} filter {}has handle {} at egress priority {}",
+                                in_our_place->kind,
+                                in_our_place->name.empty() ? "" : in_our_place->name + " ", kHandle,
+                                kPriority));
       }
       opts.flags = BPF_TC_F_REPLACE;  // left by an agent that was killed
     }
@@ -292,8 +274,9 @@ class TcBpfSource::Impl {
     return {};
   }
 
-  void detach(int ifindex) const {
-    if (program_in_our_place(ifindex) != program_id_)
+  void detach(int ifindex) {
+    const Result<TcFilter> there = filters_.find(ifindex, kPriority, kHandle);
+    if (!there || there->program_id != program_id_)
       return;
     const bpf_tc_hook hook = egress_of(ifindex);
     const bpf_tc_opts opts = our_place();
@@ -325,6 +308,7 @@ class TcBpfSource::Impl {
 
   std::vector<std::string> patterns_;
   bool only_look_;
+  TcFilterQuery filters_;
   roce_egress* skeleton_{};
   std::string load_failure_;
   std::uint32_t program_id_{};

@@ -2,6 +2,7 @@
 // number and size the test knows.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -347,6 +348,25 @@ TEST_F(FlowSourceTest, IsUnusableWithAReasonWithoutItsCapabilities) {
   }).join();
   EXPECT_FALSE(able.usable);
   EXPECT_NE(able.reason.find("CAP_BPF"), std::string::npos) << able.reason;
+}
+
+// What the unit grants, and no more: the kernel tells some things only to CAP_SYS_ADMIN.
+TEST_F(FlowSourceTest, NeedsNoMoreThanItsTwoCapabilities) {
+  TcBpfSource killed({"up*"});
+  Sender sender(leaf, AF_INET, 50000);
+  std::thread([&] {
+    constexpr std::uint32_t kNetAdmin = 1U << 12;
+    constexpr std::uint32_t kBpf = 1U << (39 - 32);
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    const __user_cap_data_struct keep[2] = {{kNetAdmin, kNetAdmin, 0}, {kBpf, kBpf, 0}};
+    ASSERT_EQ(::syscall(SYS_capset, &header, keep), 0);
+    TcBpfSource source({"up*"});
+    EXPECT_EQ(source.probe().reason, "");
+    sender.send(by_up1, roce(kWriteFirst, 5, 500, 1 << 20));
+    const FlowReading reading = must(source.read(boot_now()));
+    EXPECT_FALSE(reading.gap);
+    EXPECT_NE(find(reading, 5), nullptr);
+  }).join();
 }
 
 TEST_F(SafetyRule1FlowSource, AForeignFilterStaysAndGoesOnBeingAsked) {
