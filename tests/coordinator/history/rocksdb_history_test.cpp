@@ -121,7 +121,7 @@ TEST_F(RocksDbHistoryTest, ReadsBackReportsOfASpanOfTime) {
                                      {testing::delta(key, 1000, "up1")}));
   std::vector<Envelope> got;
   history->read_reports(WallTime(1000h + 3s), WallTime(1000h + 5s),
-                        [&](Result<std::vector<Envelope>> answer) { got = *answer; });
+                        [&](Result<std::vector<Envelope>> answer) { got = std::move(answer).value(); });
   queue.run_one();
   ASSERT_EQ(got.size(), 2U);
   EXPECT_EQ(std::get<Report>(got[0].message).number, 4U);
