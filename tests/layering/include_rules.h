@@ -29,7 +29,7 @@ struct Rule {
 
 // Headers of adapters. Only adapters themselves and the files that put a program together may
 // include them.
-inline const Words kAdapters{"agent/netlink/", "agent/observe/tc_bpf", "common/transport/zmq_",
+inline const Words kAdapters{"agent/netlink/", "agent/observe/tc_", "common/transport/zmq_",
                              "coordinator/history/rocksdb_"};
 inline const Words kMayIncludeAdapters{"agent/main.cpp", "coordinator/main.cpp",
                                        "coordinator/cli/zmq_line.cpp"};
@@ -57,6 +57,7 @@ inline const std::vector<Rule>& rules() {
       {"common/wire/", kCore, kText},
       {"common/wire/encode.cpp", kCore + Words{"schemas/"}, kText + Words{"capnp/", "kj/"}},
       {"common/wire/decode.cpp", kCore + Words{"schemas/"}, kText + Words{"capnp/", "kj/"}},
+      {"common/wire/checks.h", kCore, kText + Words{"capnp/", "kj/"}},
       {"common/runtime/", kCore, kText + kPosix},
       {"common/runtime/config.cpp", kCore, kText + Words{"yaml-cpp/"}},
       {"common/runtime/log.cpp", kCore, kText + kPosix + Words{"spdlog/"}},
@@ -72,7 +73,7 @@ inline const std::vector<Rule>& rules() {
       {"agent/program/guard.cpp", kCore, kText + kPosix},
       {"agent/observe/", kCore + Words{"agent/report/"}, kText},
       {"agent/observe/roce_egress", {}, {"linux/", "bpf/"}},
-      {"agent/observe/tc_bpf", kCore + Words{"agent/report/"},
+      {"agent/observe/tc_", kCore + Words{"agent/report/"},
        kText + kPosix + Words{"bpf/", "linux/", "roce_egress.skel.h"}},
       {"agent/netlink/", kCore + Words{"agent/program/", "agent/observe/"},
        kText + kPosix + Words{"linux/", "netlink/"}},
@@ -97,6 +98,8 @@ inline const std::vector<Rule>& rules() {
       {"coordinator/import/yaml_tree.cpp", kCore, kText + Words{"yaml-cpp/"}},
       {"coordinator/simulate/", kCore + Words{"coordinator/import/", "coordinator/optimise/"},
        kText + Words{"nlohmann/", "time.h"}},
+      {"coordinator/simulate/ilp.cpp", kCore + Words{"coordinator/import/"},
+       kText + Words{"coin/"}},
       {"coordinator/cli/",
        kCore + kWire + kRuntime + kPort +
            Words{"common/transport/keys.h", "coordinator/import/", "coordinator/simulate/"},
