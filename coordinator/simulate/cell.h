@@ -25,6 +25,7 @@ struct Coordinates {
   double oversubscription{1.0};
   std::uint32_t qps{1};
   std::uint64_t seed{1};
+  bool all_jobs{};  // not so many, but all there were
   bool operator==(const Coordinates&) const = default;
 };
 

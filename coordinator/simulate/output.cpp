@@ -143,6 +143,7 @@ void add(Summary& summary, const Row& row, double share) {
   summary.solver_p50_ms += share * row.solver_ms.quantile(0.5);
   summary.solver_max_ms = std::max(summary.solver_max_ms, row.solver_ms.max());
   summary.warm_p50_ms += share * row.warm_solver_ms.quantile(0.5);
+  summary.over_time = summary.over_time || !row.epochs.empty();
   summary.moves += row.moves;
   summary.proven = summary.proven && row.all.proven;
 }
@@ -181,6 +182,8 @@ std::vector<Summary> summarise(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     Coordinates place = row.at;
     place.seed = 0;
+    if (place.all_jobs)
+      place.concurrent = 0;  // seeds have different numbers of them
     const auto same = [&](const Summary& s) { return s.scheme == row.scheme && s.at == place; };
     const auto it = std::ranges::find_if(summaries, same);
     if (it == summaries.end()) {
@@ -203,13 +206,13 @@ TableText table_of(const std::vector<Summary>& summaries, const OutputOptions& o
   TableText table;
   table.titles = {"workload",   "jobs",          "spines down", "links down",
                   "oversub",    "QPs",           "seeds",       "scheme",
-                  "worst",      "mean",          "max on link", "least",
+                  "worst",      "mean",          "max on link", "at least",
                   "% of bound", "all-reduce ms", "FCT p99 ms",  "moves"};
   if (options.times)
     table.titles.insert(table.titles.end(), {"solver ms", "solver max", "warm ms"});
   for (const Summary& s : summaries) {
     std::vector<std::string> row{s.at.workload,
-                                 fmt::format("{}", s.at.concurrent),
+                                 s.at.concurrent == 0 ? "all" : fmt::format("{}", s.at.concurrent),
                                  fmt::format("{}", s.at.spines_down),
                                  fmt::format("{:g}%", 100.0 * s.at.links_down),
                                  fmt::format("{:g}", s.at.oversubscription),
@@ -222,11 +225,13 @@ TableText table_of(const std::vector<Summary>& summaries, const OutputOptions& o
                                  fmt::format("{}", s.bound_max_on_link),
                                  fmt::format("{:.1f}", s.percent_of_bound),
                                  fmt::format("{:.1f}", s.allreduce_ms),
-                                 fmt::format("{:.1f}", s.completion_p99_ms),
-                                 fmt::format("{}", s.moves)};
-    if (options.times)
-      for (const double ms : {s.solver_p50_ms, s.solver_max_ms, s.warm_p50_ms})
-        row.push_back(fmt::format("{:.3f}", ms));
+                                 s.over_time ? fmt::format("{:.1f}", s.completion_p99_ms) : "-",
+                                 s.over_time ? fmt::format("{}", s.moves) : "-"};
+    if (options.times) {
+      row.push_back(fmt::format("{:.3f}", s.solver_p50_ms));
+      row.push_back(fmt::format("{:.3f}", s.solver_max_ms));
+      row.push_back(s.over_time ? fmt::format("{:.3f}", s.warm_p50_ms) : "-");
+    }
     table.rows.push_back(std::move(row));
   }
   return table;

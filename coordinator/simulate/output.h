@@ -36,6 +36,7 @@ struct Summary {
   double solver_max_ms{};
   double warm_p50_ms{};
   std::uint64_t moves{};
+  bool over_time{};  // whether there are completion times, moves and warm times at all
   bool proven{true};
 };
 std::vector<Summary> summarise(const std::vector<Row>& rows);

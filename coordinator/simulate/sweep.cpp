@@ -129,7 +129,8 @@ class Planner {
                            .links_down = links,
                            .oversubscription = oversubscription,
                            .qps = qps,
-                           .seed = seed};
+                           .seed = seed,
+                           .all_jobs = concurrent == 0};
             Cell& cell = cells.emplace_back();
             cell.at = at;
             cell.topology = topology;
