@@ -21,3 +21,7 @@ if(TARGET heddle-agent AND TARGET heddle_lab)
   target_link_libraries(heddle-agent-cost PRIVATE heddle_lab heddle_wire heddle_transport heddle_runtime)
   add_dependencies(heddle-agent-cost heddle-agent)
 endif()
+
+# What the coordinator takes from the last report to the plans.
+add_executable(heddle-coordinator-cost ${CMAKE_CURRENT_SOURCE_DIR}/bench/coordinator_cost_main.cpp)
+target_link_libraries(heddle-coordinator-cost PRIVATE heddle_coordinator)
