@@ -115,13 +115,15 @@ TEST_F(RocksDbHistoryTest, ReadsBackEveryPlanByItsVersion) {
 TEST_F(RocksDbHistoryTest, ReadsBackReportsOfASpanOfTime) {
   const auto history = open();
   const auto key = testing::wire_key(testing::address(1, 1), testing::address(2, 1));
+  const WallTime begin = wall_now();
   for (int second = 0; second < 10; ++second)
-    history->keep(WallTime(1000h + std::chrono::seconds(second)), "leaf1",
+    history->keep(begin + std::chrono::seconds(second), "leaf1",
                   testing::report_of(static_cast<std::uint64_t>(second + 1), {}, 1s,
                                      {testing::delta(key, 1000, "up1")}));
   std::vector<Envelope> got;
-  history->read_reports(WallTime(1000h + 3s), WallTime(1000h + 5s),
-                        [&](Result<std::vector<Envelope>> answer) { got = std::move(answer).value(); });
+  history->read_reports(
+      begin + 3s, begin + 5s,
+      [&](Result<std::vector<Envelope>> answer) { got = std::move(answer).value(); });
   queue.run_one();
   ASSERT_EQ(got.size(), 2U);
   EXPECT_EQ(std::get<Report>(got[0].message).number, 4U);
