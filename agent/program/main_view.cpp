@@ -143,6 +143,10 @@ MainView::Effect MainView::apply(const NextHopEvent& event) {
     if (known != next_hops_.end() && known->second == event.next_hop)
       return Effect::none;
     next_hops_[event.next_hop.id] = event.next_hop;
+    // The kernel takes a next hop only over a link with carrier, and tells of carrier up to a
+    // second late when it comes and goes: we are behind.
+    if (event.next_hop.hop && !usable(*event.next_hop.hop))
+      return Effect::read_again;
   }
   return Effect::changed;
 }

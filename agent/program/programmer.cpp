@@ -9,6 +9,7 @@
 
 #include "agent/program/claims.h"
 #include "agent/program/desire.h"
+#include "agent/program/journal.h"
 #include "agent/program/main_view.h"
 #include "agent/program/prerequisites.h"
 #include "agent/program/verifier.h"
@@ -36,7 +37,7 @@ class Programmer::Impl {
  public:
   Impl(RouteKernel& kernel, OwnershipStore& store, const Clock& clock, ProgramConfig config)
       : kernel_(kernel),
-        store_(store),
+        journal_(store),
         clock_(clock),
         config_(std::move(config)),
         view_(config_.uplinks) {}
@@ -170,11 +171,7 @@ class Programmer::Impl {
     const auto probed = kernel_.probe();
     unable_ = probed ? std::string{} : probed.error().message;
     verifier_.forget();
-    if (counters_.full_reads != 0 && record_error_.empty())
-      return;  // the record in memory is the one that we wrote
-    auto record = store_.load();
-    record_error_ = record ? std::string{} : record.error().message;
-    record_ = record ? std::move(*record) : Ownership{};
+    journal_.open();
   }
 
   Result<void> read_all() {
@@ -187,15 +184,14 @@ class Programmer::Impl {
     read_gap_ = std::clamp((last_read_ - begin) * kReadGapFactor, kReadGapLeast, kReadGapMost);
     read_again_ = state->inconsistent;
     view_.load(*state);
-    Claims claims = claim(*state, config_.ranges, record_);
+    Claims claims = claim(*state, config_.ranges, journal_.record());
     if (counters_.full_reads > 1 && claims.ours != installed_) {
       ++counters_.repairs;
-      record_suspect_ = true;
+      journal_.suspect();
     }
     conflict_ = claims.conflict();
-    // A damaged record says nothing of a kernel in which there is nothing to say anything of.
     if (claims.foreign_count == 0)
-      record_error_.clear();
+      journal_.nothing_is_there();
     lent_ = std::move(claims.lent);
     adopt(std::move(claims));
     unfit_ = missing_prerequisite(
@@ -206,10 +202,11 @@ class Programmer::Impl {
   bool read_back() {
     const auto state = kernel_.read_ours();
     if (!state) {
+      installed_known_ = false;
       read_again_ = true;
       return false;
     }
-    Claims claims = claim(*state, config_.ranges, record_);
+    Claims claims = claim(*state, config_.ranges, journal_.record());
     // Only a full read sees enough to say whose it is.
     if (claims.foreign_count != 0 && conflict_.empty())
       read_again_ = true;
@@ -219,12 +216,13 @@ class Programmer::Impl {
 
   void adopt(Claims claims) {
     installed_ = std::move(claims.ours);
+    installed_known_ = true;
     refused_by_hardware_ = std::move(claims.refused_by_hardware);
   }
 
   // Programming. While something forbids it, what is ours is taken away: nothing proves it right.
   bool may_program() const {
-    return unable_.empty() && unfit_.empty() && conflict_.empty() && record_error_.empty();
+    return unable_.empty() && unfit_.empty() && conflict_.empty() && journal_.error().empty();
   }
 
   void program(Time now) {
@@ -233,7 +231,7 @@ class Programmer::Impl {
     Desire desired = desire({.pins = may_program() ? plan_.pins : kNone,
                              .view = view_,
                              .installed = installed_,
-                             .record = record_,
+                             .record = journal_.record(),
                              .uplinks = config_.uplinks,
                              .host_ports = config_.host_ports,
                              .ranges = config_.ranges});
@@ -242,14 +240,15 @@ class Programmer::Impl {
     withdrawn_pins_ = desired.withdrawn;
     const bool settled = !unable_.empty() || converge(desired.tables);
     ask_for(desired.unresolved, now);
-    verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_);
-    if (settled && !verifier_.any_failure()) {
-      retry_gap_ = kRetryFirst;
-    } else {
+    if (installed_known_)
+      verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_);
+    if (!settled || verifier_.any_failure()) {
       retry_at_ = now + retry_gap_;
       retry_gap_ = std::min(kRetryMost, 2 * retry_gap_);
     }
-    summarise(desired);
+    // What could not be read back is not acknowledged.
+    if (installed_known_)
+      summarise(desired);
   }
 
   // True if what is read back is what was wanted.
@@ -257,8 +256,10 @@ class Programmer::Impl {
     Reconciliation todo = reconcile(wanted, installed_);
     if (!todo.make.empty()) {
       // The record first: whatever happens after it, it names all that can be there.
-      if (!write_ahead(wanted))
+      if (auto recorded = journal_.widen(Ownership::of(wanted)); !recorded) {
+        failures_.try_emplace({0, IpAddress{}}, std::move(recorded.error().message));
         std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
+      }
       if (!apply(todo.make))
         return false;
     }
@@ -270,8 +271,8 @@ class Programmer::Impl {
     });
     if (!sweep.empty() && !apply(sweep))
       return false;
-    if (!todo.make.empty() || !sweep.empty() || record_suspect_)
-      shrink_record();
+    if (!todo.make.empty() || !sweep.empty() || journal_.suspected())
+      journal_.narrow(Ownership::of(installed_));
     return reconcile(wanted, installed_).empty();
   }
 
@@ -299,30 +300,6 @@ class Programmer::Impl {
     } else if (std::holds_alternative<AddNextHop>(action) ||
                std::holds_alternative<AddRule>(action)) {
       failures_.try_emplace({0, IpAddress{}}, std::move(reason));
-    }
-  }
-
-  bool write_ahead(const PortTables& wanted) {
-    const Ownership needed = Ownership::of(wanted);
-    if (record_.covers(needed) && !record_suspect_)
-      return true;
-    Ownership more = record_.merged(needed);
-    if (const auto saved = store_.save(more); !saved) {
-      failures_.try_emplace({0, IpAddress{}}, saved.error().message);
-      return false;
-    }
-    record_ = std::move(more);
-    record_suspect_ = false;
-    return true;
-  }
-
-  void shrink_record() {
-    Ownership now = Ownership::of(installed_);
-    // If this fails, the record names more than there is, which is harmless, and is tried again at
-    // the next change.
-    if (record_error_.empty() && (now != record_ || record_suspect_) && store_.save(now)) {
-      record_ = std::move(now);
-      record_suspect_ = false;
     }
   }
 
@@ -394,8 +371,8 @@ class Programmer::Impl {
   }
 
   Error refusal() const {
-    if (!record_error_.empty())
-      return {Errc::io, record_error_};
+    if (!journal_.error().empty())
+      return {Errc::io, journal_.error()};
     if (!conflict_.empty())
       return {Errc::foreign_state, "foreign state where only ours may be: " + conflict_};
     return {Errc::unsupported, capability().reason};
@@ -411,29 +388,28 @@ class Programmer::Impl {
   }
 
   std::optional<Acknowledgement> news() {
-    if (config_.mode != Mode::program || !std::exchange(acknowledgement_due_, false))
+    if (config_.mode != Mode::program || !installed_known_ ||
+        !std::exchange(acknowledgement_due_, false))
       return std::nullopt;
     return state_;
   }
 
   RouteKernel& kernel_;
-  OwnershipStore& store_;
+  Journal journal_;
   const Clock& clock_;
   ProgramConfig config_;
 
   MainView view_;
-  PortTables installed_;  // as last read back
+  PortTables installed_;    // as last read back,
+  bool installed_known_{};  // and not changed since
   std::vector<PinRoute> refused_by_hardware_;
   std::vector<std::uint32_t> lent_;  // as of the last full read: others' routes are not read back
-  Ownership record_;                 // as in the store,
-  bool record_suspect_{};            // unless somebody else flushed, which empties it there
   Verifier verifier_;
 
-  // What forbids programming, by what would lift it.
-  std::string unable_;        // by another kernel or more capabilities
-  std::string unfit_;         // by other settings
-  std::string conflict_;      // by removing what is foreign
-  std::string record_error_;  // by a readable record
+  // What forbids programming, by what would lift it; so does the journal's error.
+  std::string unable_;    // by another kernel or more capabilities
+  std::string unfit_;     // by other settings
+  std::string conflict_;  // by removing what is foreign
 
   NodePlan plan_;
   std::string why_nothing_;

@@ -7,7 +7,8 @@ if(NOT HEDDLE_FUZZ)
 endif()
 
 # What is fuzzed reports its coverage, so that inputs grow towards what was not reached yet.
-foreach(library heddle_core heddle_schema heddle_wire heddle_runtime heddle_agent_program heddle_agent_netlink)
+foreach(library heddle_core heddle_schema heddle_wire heddle_runtime heddle_import heddle_agent_program
+        heddle_agent_netlink)
   target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
 endforeach()
 
@@ -29,4 +30,5 @@ endfunction()
 
 heddle_fuzz(decode 50000 tests/common/wire/corpus/v1 LINK heddle_wire)
 heddle_fuzz(config 50000 tests/fuzz/seeds/config LINK heddle_runtime)
-heddle_fuzz(netlink 200000 tests/fuzz/seeds/netlink LINK heddle_agent_netlink)
+heddle_fuzz(fabric 50000 tests/fuzz/seeds/fabric LINK heddle_import)
+heddle_fuzz(netlink 50000 tests/fuzz/seeds/netlink LINK heddle_agent_netlink)

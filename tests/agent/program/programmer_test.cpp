@@ -1,0 +1,353 @@
+// What a real kernel cannot be made to show on demand: reads that fail, dumps that are
+// inconsistent, a disk that is full, hardware that refuses, time that passes. Everything else is
+// tested on a real one (tests/lab/program_*).
+#include "agent/program/programmer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/core/check.h"
+
+namespace heddle {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class HandClock final : public Clock {
+ public:
+  Time now() const override { return time; }
+  WallTime wall() const override { return {}; }
+  Time time{seconds{1000}};
+};
+
+class FakeStore final : public OwnershipStore {
+ public:
+  Result<Ownership> load() override {
+    if (damaged)
+      return fail(Errc::parse, "the record is damaged");
+    return kept;
+  }
+  Result<void> save(const Ownership& ownership) override {
+    if (full)
+      return fail(Errc::io, "No space left on device");
+    kept = ownership;
+    return {};
+  }
+  Ownership kept;
+  bool full{};
+  bool damaged{};
+};
+
+IpAddress gateway(std::uint32_t n) {
+  return IpAddress::v4(10, 101, static_cast<std::uint8_t>(n), 2);
+}
+IpAddress destination(std::uint8_t n) {
+  return IpAddress::v4(10, 2, n, 2);
+}
+
+// Links up1 and up2 (1, 2) behind the group that 10.2.0.0/16 uses, and p1 (9).
+class FakeKernel final : public RouteKernel {
+ public:
+  FakeKernel() {
+    for (std::uint32_t n : {1U, 2U, 9U}) {
+      state.links.push_back({.index = n,
+                             .name = n == 9 ? "p1" : "up" + std::to_string(n),
+                             .up = true,
+                             .carrier = true,
+                             .master_kind = {}});
+      if (n == 9)
+        continue;
+      state.next_hops.push_back({.id = n,
+                                 .protocol = 186,
+                                 .hop = Hop{.ifindex = n, .gateway = gateway(n)},
+                                 .members = {}});
+      state.neighbours.push_back(
+          {.ifindex = n, .address = gateway(n), .state = Resolution::resolved});
+    }
+    state.next_hops.push_back({.id = 10, .protocol = 186, .hop = {}, .members = {1, 2}});
+    KernelRoute far;
+    far.table = 254;
+    far.destination = *Prefix::parse("10.2.0.0/16");
+    far.next_hop_id = 10;
+    state.routes.push_back(far);
+  }
+
+  Result<void> probe() override { return {}; }
+  Result<void> subscribe() override { return {}; }
+  Result<KernelState> read() override {
+    ++reads;
+    if (reading_fails)
+      return fail(Errc::timeout, "the kernel is silent");
+    return state;
+  }
+  Result<KernelState> read_ours() override {
+    if (reading_fails)
+      return fail(Errc::timeout, "the kernel is silent");
+    return state;
+  }
+  Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) override {
+    for (const Action& action : actions) {
+      done.push_back(action);
+      take(action);
+    }
+    return std::vector<ActionFailure>{};
+  }
+  Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) override {
+    return std::vector<LookupAnswer>(lookups.size());
+  }
+  void resolve(std::uint32_t, const IpAddress&) override { ++resolutions; }
+
+  std::size_t pinned() const {
+    return static_cast<std::size_t>(std::count_if(state.routes.begin(), state.routes.end(),
+                                                  [](const auto& r) { return r.table != 254; }));
+  }
+
+  KernelState state;
+  std::vector<Action> done;
+  bool reading_fails{};
+  bool hardware_refuses{};
+  int reads{};
+  int resolutions{};
+
+ private:
+  void take(const Action& action) {
+    const RoutingRanges ranges;
+    if (const auto* hop = std::get_if<AddNextHop>(&action)) {
+      state.next_hops.push_back(
+          {.id = hop->next_hop.id,
+           .protocol = ranges.protocol,
+           .hop = Hop{.ifindex = hop->next_hop.ifindex, .gateway = hop->next_hop.gateway},
+           .members = {}});
+    } else if (const auto* gone = std::get_if<RemoveNextHop>(&action)) {
+      std::erase_if(state.next_hops, [&](const auto& n) { return n.id == gone->id; });
+    } else if (const auto* add = std::get_if<AddRoute>(&action)) {
+      add_route(add->route);
+    } else if (const auto* move = std::get_if<MoveRoute>(&action)) {
+      remove_route(move->route);
+      add_route(move->route);
+    } else if (const auto* removal = std::get_if<RemoveRoute>(&action)) {
+      remove_route(removal->route);
+    } else if (const auto* rule = std::get_if<AddRule>(&action)) {
+      state.rules.push_back({.priority = ranges.rule_priority,
+                             .protocol = ranges.protocol,
+                             .table = rule->rule.table,
+                             .in_port = rule->rule.in_port,
+                             .plain = true});
+    } else if (const auto* off = std::get_if<RemoveRule>(&action)) {
+      std::erase_if(state.rules, [&](const auto& r) { return r.in_port == off->rule.in_port; });
+    }
+  }
+  void add_route(const PinRoute& route) {
+    KernelRoute added;
+    added.table = route.table;
+    added.destination = Prefix::host(route.destination);
+    added.protocol = RoutingRanges{}.protocol;
+    added.next_hop_id = route.next_hop;
+    added.offload_failed = hardware_refuses;
+    state.routes.push_back(added);
+  }
+  void remove_route(const PinRoute& route) {
+    std::erase_if(state.routes, [&](const auto& r) {
+      return r.table == route.table && r.destination == Prefix::host(route.destination);
+    });
+  }
+};
+
+class ProgrammerOverAFake : public testing::Test {
+ protected:
+  void start(Mode mode = Mode::program) {
+    programmer.emplace(
+        kernel, store, clock,
+        ProgramConfig{.mode = mode, .uplinks = {"up*"}, .host_ports = {"p*"}, .ranges = {}});
+    ASSERT_TRUE(programmer->start());
+    settle();
+  }
+  // Steps while something is due now; the last acknowledgement.
+  std::optional<Acknowledgement> settle() {
+    std::optional<Acknowledgement> last;
+    for (int steps = 0; programmer->next_deadline() <= clock.time; ++steps) {
+      if (auto news = programmer->step())
+        last = news;
+      // Something that is always due would keep the processor busy for ever.
+      HEDDLE_CHECK(steps < 100);
+    }
+    return last;
+  }
+  static NodePlan plan(std::uint64_t generation,
+                       std::vector<std::pair<std::uint8_t, const char*>> pins) {
+    NodePlan result{.node = "leaf1", .version = {.epoch = 1, .generation = generation}, .pins = {}};
+    for (const auto& [d, out] : pins)
+      result.pins.push_back({.unit = ByPortAndDestination{"p1", destination(d)},
+                             .target = PortTableRoute{out},
+                             .reason = {}});
+    return result;
+  }
+
+  FakeKernel kernel;
+  FakeStore store;
+  HandClock clock;
+  std::optional<Programmer> programmer;
+};
+
+TEST_F(ProgrammerOverAFake, ObservingNeverChangesAnything) {
+  start(Mode::observe);
+  programmer->want(plan(1, {{1, "up1"}}));
+  EXPECT_FALSE(settle().has_value());
+  kernel.state.next_hops.back().members = {2};
+  programmer->kernel_changed(NextHopEvent{.next_hop = kernel.state.next_hops.back()});
+  settle();
+  EXPECT_TRUE(kernel.done.empty());
+  EXPECT_EQ(programmer->withdrawn().size(), 1U) << "observing tells of withdrawals all the same";
+}
+
+TEST_F(ProgrammerOverAFake, AWithdrawalIsActedOnWhileNothingCanBeRead) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  kernel.reading_fails = true;
+  programmer->kernel_changed(EventsLost{});
+  clock.time += seconds{1};
+  KernelNextHop group = kernel.state.next_hops.at(2);
+  group.members = {2};
+  kernel.state.next_hops.at(2) = group;
+  programmer->kernel_changed(NextHopEvent{.next_hop = group});
+  settle();
+  EXPECT_EQ(kernel.pinned(), 1U);
+  kernel.reading_fails = false;
+  clock.time += seconds{1};
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 1U);
+  EXPECT_EQ(news->failed.at(0).code, Errc::not_found);
+  EXPECT_EQ(programmer->counters().events_lost, 1U);
+}
+
+// A tenth of a second of failing reads, at growing distances, is a handful of reads.
+TEST_F(ProgrammerOverAFake, ReadsThatFailAreRepeatedWithGrowingGaps) {
+  start();
+  kernel.reading_fails = true;
+  programmer->kernel_changed(EventsLost{});
+  const int before = kernel.reads;
+  for (int ms = 0; ms < 1000; ++ms) {
+    clock.time += milliseconds{1};
+    settle();
+  }
+  EXPECT_GE(kernel.reads - before, 3);
+  EXPECT_LE(kernel.reads - before, 8);
+}
+
+TEST_F(ProgrammerOverAFake, AnInconsistentDumpIsReadAgainSoon) {
+  kernel.state.inconsistent = true;
+  start();
+  const int before = kernel.reads;
+  kernel.state.inconsistent = false;
+  clock.time += milliseconds{20};
+  settle();
+  EXPECT_EQ(kernel.reads, before + 1);
+  clock.time += seconds{5};
+  settle();
+  EXPECT_EQ(kernel.reads, before + 1);
+}
+
+TEST_F(ProgrammerOverAFake, EverythingIsReadAgainEveryHalfMinuteAndRepairedWithoutANotification) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  std::erase_if(kernel.state.routes, [](const auto& r) { return r.table != 254; });
+  clock.time += seconds{29};
+  settle();
+  EXPECT_EQ(kernel.pinned(), 0U);
+  clock.time += seconds{1};
+  settle();
+  EXPECT_EQ(kernel.pinned(), 1U);
+  EXPECT_EQ(programmer->counters().repairs, 1U);
+}
+
+TEST_F(ProgrammerOverAFake, NothingIsAddedThatCannotBeRecordedButRemovalsGoOn) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  store.full = true;
+  programmer->want(plan(2, {{1, "up1"}, {3, "up1"}}));
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 1U);
+  ASSERT_EQ(news->failed.size(), 1U);
+  EXPECT_EQ(news->failed[0].reason, "No space left on device");
+  EXPECT_EQ(kernel.pinned(), 1U);
+  store.full = false;
+  clock.time += seconds{1};
+  EXPECT_EQ(settle()->installed, 2U);
+}
+
+TEST_F(ProgrammerOverAFake, ADamagedRecordForbidsNothingWhereThereIsNothing) {
+  store.damaged = true;
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  EXPECT_EQ(settle()->installed, 1U);
+}
+
+TEST_F(ProgrammerOverAFake, ADamagedRecordMakesWhatIsThereForeign) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  settle();
+  store.damaged = true;
+  kernel.done.clear();
+  start();
+  programmer->want(plan(2, {{1, "up2"}}));
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->failed.at(0).reason, "the record is damaged");
+  EXPECT_TRUE(kernel.done.empty());
+}
+
+// No device here offloads routes; the flag is the kernel's.
+using SafetyRule6 = ProgrammerOverAFake;
+
+TEST_F(SafetyRule6, ARouteThatTheHardwareRefusedIsNotCounted) {
+  kernel.hardware_refuses = true;
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 0U);
+  EXPECT_EQ(news->failed.at(0).reason, "the hardware refused the route");
+}
+
+TEST_F(SafetyRule6, AForgottenGatewayIsAskedForAndItsPinKeptUncounted) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  const Neighbour forgotten{.ifindex = 1, .address = gateway(1), .state = Resolution::resolved};
+  programmer->kernel_changed(NeighbourEvent{.neighbour = forgotten, .removed = true});
+  EXPECT_EQ(settle()->installed, 0U);
+  EXPECT_EQ(kernel.pinned(), 1U);
+  EXPECT_EQ(kernel.resolutions, 1);
+  clock.time += seconds{1};
+  settle();
+  EXPECT_EQ(kernel.resolutions, 2);
+  programmer->kernel_changed(NeighbourEvent{.neighbour = forgotten});
+  EXPECT_EQ(settle()->installed, 1U);
+  Neighbour dead = forgotten;
+  dead.state = Resolution::failed;
+  programmer->kernel_changed(NeighbourEvent{.neighbour = dead});
+  settle();
+  EXPECT_EQ(kernel.pinned(), 0U);
+}
+
+TEST_F(ProgrammerOverAFake, AnEqualPlanIsAcknowledgedAgainWithoutAChange) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  settle();
+  kernel.done.clear();
+  programmer->want(plan(1, {{1, "up1"}}));
+  EXPECT_TRUE(settle().has_value());
+  EXPECT_TRUE(kernel.done.empty());
+  clock.time += seconds{30};
+  EXPECT_FALSE(settle().has_value()) << "nothing changed, nothing to tell";
+}
+
+}  // namespace
+}  // namespace heddle
