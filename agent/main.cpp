@@ -231,9 +231,14 @@ int run(const AgentConfig& config, const std::string& boot_id) {
   // Every event ends in a step, which does what is due and says when to come again.
   EventSource timer;
   std::string status;
+  Time status_due;
   const std::function<void()> step = [&] {
     agent.step();
     timer = events.at(agent.next_deadline(), step);
+    // For people, so not with every event; reports keep steps coming.
+    if (clock.now() < status_due)
+      return;
+    status_due = clock.now() + std::chrono::seconds{1};
     if (std::string now = agent.describe(); now != status) {
       status = std::move(now);
       notify_status(status);

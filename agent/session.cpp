@@ -273,6 +273,7 @@ void Session::take_over(Time now, NodePlan plan) {
   // Remembered before it is programmed: a crash in between must not let an older plan in.
   note_version(plan.version);
   if (!plan_ || *plan_ != plan) {
+    plan_changed_ = true;
     if (const Result<void> kept = store_.save_plan(plan); !kept)
       log_error("the plan cannot be kept: {}", kept.error().message);
   }
@@ -312,20 +313,31 @@ void Session::decide(Time now) {
       log_warning("no word from the coordinator for the whole lease: back to ECMP");
     lease_over_ = true;
     plan_in_doubt_ = true;
-    return wish({.plan = std::nullopt, .why_nothing = "no lease from the coordinator"});
+    return want_nothing("no lease from the coordinator");
   }
   if (disabled_)
-    return wish({.plan = std::nullopt, .why_nothing = "disabled by " + disabled_by_});
+    return want_nothing("disabled by " + disabled_by_);
   // In doubt, or before the first plan, things stay as they are until the lease ends.
   if (plan_ && !plan_in_doubt_)
-    wish({.plan = plan_, .why_nothing = {}});
+    want_plan();
 }
 
-void Session::wish(Wish next) {
-  if (last_wish_ == next)
+void Session::want_nothing(std::string why) {
+  if (!wants_plan_ && why == why_nothing_)
     return;
-  last_wish_ = next;
-  new_wish_ = std::move(next);
+  wants_plan_ = false;
+  why_nothing_ = why;
+  new_wish_ = Wish{.plan = std::nullopt, .why_nothing = std::move(why)};
+}
+
+// Called with every event, so it copies the plan only when there is something new in it.
+void Session::want_plan() {
+  if (wants_plan_ && !plan_changed_)
+    return;
+  wants_plan_ = true;
+  plan_changed_ = false;
+  why_nothing_.clear();
+  new_wish_ = Wish{.plan = plan_, .why_nothing = {}};
 }
 
 }  // namespace heddle

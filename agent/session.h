@@ -114,7 +114,8 @@ class Session {
   void note_version(PlanVersion version);
   void read_switch();
   void decide(Time now);
-  void wish(Wish next);
+  void want_nothing(std::string why);
+  void want_plan();
 
   SessionConfig config_;
   AgentStore& store_;
@@ -142,7 +143,10 @@ class Session {
   std::string off_until_restart_;  // by whom: the switch was turned off but could not be kept
   bool owes_acknowledgement_{};
 
-  std::optional<Wish> last_wish_;
+  // What was wished for last: a plan, or nothing and why.
+  bool wants_plan_{};
+  std::string why_nothing_;
+  bool plan_changed_{};  // since it was wished for
   std::optional<Wish> new_wish_;
   std::vector<Envelope> outbox_;
 };
