@@ -191,6 +191,11 @@ int Cluster::stop_coordinator() {
   return status;
 }
 
+void Cluster::hold_coordinator(bool held) {
+  if (coordinator_)
+    ::kill(coordinator_->pid(), held ? SIGSTOP : SIGCONT);
+}
+
 void Cluster::release() {
   if (coordinator_)
     coordinator_->release();

@@ -69,6 +69,8 @@ class Cluster {
   Result<void> start_agents();
   // Ends the coordinator as systemd would; its exit status.
   int stop_coordinator();
+  // Stops it where it is, and lets it go on: for as long, agents are on their own.
+  void hold_coordinator(bool held);
   // The daemons stay when this object goes.
   void release();
   // A daemon that ended by itself, with where its log is; nothing if all are well.

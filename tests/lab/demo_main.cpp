@@ -2,14 +2,15 @@
 //
 // Exit status: 0 all is as promised; 1 something was not, or could not be shown; 2 usage; 3 the
 // machine was too busy to judge.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <getopt.h>
 #include <signal.h>
-#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -162,12 +163,16 @@ void tear_down_when_interrupted(const std::string& prefix) {
   }).detach();
 }
 
-// Two demonstrations would take each other's fabric for leftovers. Held until the process ends.
+// Two demonstrations would take each other's fabric for leftovers. An abstract name is held until
+// the process ends, however it ends, and leaves no file.
 bool is_alone() {
-  std::error_code ignored;
-  std::filesystem::create_directories("/run/heddle-lab", ignored);
-  const int lock = ::open("/run/heddle-lab/demo.lock", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  return lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0;
+  const int lock = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  constexpr std::string_view kName{"\0heddle-demo", 12};
+  std::memcpy(name.sun_path, kName.data(), kName.size());
+  return ::bind(lock, reinterpret_cast<const sockaddr*>(&name),
+                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + kName.size())) == 0;
 }
 
 int judge(const DemoOptions& options, const DemoResult& result) {

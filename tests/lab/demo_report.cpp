@@ -81,6 +81,15 @@ std::string to_json(const DemoResult& result) {
                      {{"unshaped", job.unshaped_ms},
                       {"ecmp_median", job.ecmp_median_ms},
                       {"heddle", job.heddle_ms}}}});
+  Json hosts = Json::array();
+  for (const DemoHost& host : result.hosts)
+    hosts.push_back({{"name", host.name},
+                     {"transmitted", host.transmitted},
+                     {"retransmitted", host.retransmitted},
+                     {"lost", host.lost},
+                     {"reordered", host.reordered},
+                     {"icrc_checked", host.icrc_checked},
+                     {"icrc_wrong", host.icrc_wrong}});
   const Json json{{"jobs", std::move(jobs)},
                   {"moves",
                    {{"count", result.moves},
@@ -100,6 +109,7 @@ std::string to_json(const DemoResult& result) {
                   {"valid", is_valid(result)},
                   {"passed", is_valid(result) && shortcomings(result).empty()},
                   {"shortcomings", shortcomings(result)},
+                  {"hosts", std::move(hosts)},
                   {"seconds", result.seconds}};
   return json.dump(2) + "\n";
 }
@@ -124,7 +134,7 @@ std::string to_table(const DemoResult& result, bool colour) {
       fmt::format("  near failure   traffic back in {:.0f} ms, new plan installed in {:.0f} ms\n",
                   result.near_traffic_back_ms, result.near_replanned_ms);
   text += fmt::format(
-      "  far failure    pins gone {:.0f} ms after `main` withdrew, new plan installed in {:.0f} "
+      "  far failure    pins removed {:.1f} ms after `main` withdrew, new plan installed in {:.0f} "
       "ms\n",
       result.far_pin_removed_ms, result.far_replanned_ms);
   text += fmt::format("  lease          all pins gone {:.1f} s after the coordinator's end\n",

@@ -2,7 +2,7 @@
 // table for people and JSON for programs. Pure; any thread.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,8 +23,20 @@ struct DemoJob {
   double returned{};  // after all cables came back
 };
 
+// What one host tells of its own traffic, failures included.
+struct DemoHost {
+  std::string name;
+  std::uint64_t transmitted{};
+  std::uint64_t retransmitted{};
+  std::uint64_t lost{};
+  std::uint64_t reordered{};
+  std::uint64_t icrc_checked{};
+  std::uint64_t icrc_wrong{};
+};
+
 struct DemoResult {
   std::vector<DemoJob> jobs;
+  std::vector<DemoHost> hosts;
   int moves{};
   std::uint64_t packets_lost{};  // by moves; a failure's own losses are not theirs
   std::uint64_t packets_reordered{};

@@ -240,6 +240,7 @@ Result<int> Fabric::tear_down(const std::string& prefix) {
   std::error_code ignored;
   std::filesystem::remove_all(work_folder_of(prefix), ignored);
   std::filesystem::remove(state_file(prefix), ignored);
+  std::filesystem::remove(kStateFolder, ignored);  // if no other fabric uses it
   return removed;
 }
 

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/lab/demo_stages.h"
 #include "tests/lab/fabric.h"
 #include "tests/lab/routing.h"
 #include "tests/lab/traffic.h"
@@ -35,7 +36,7 @@ constexpr const char* kHelp = R"(usage: heddle-lab COMMAND
   routing                           play the routing protocol of a fabric that is up, until interrupted
   cut leaf3-spine2 | spine2         a cable dies, or all cables of a spine
   restore leaf3-spine2 | spine2
-  traffic                           two ring all-reduce jobs over all hosts, until interrupted
+  traffic                           the demonstration's two jobs over all hosts, until interrupted
   status                            cables, and what they have carried
   down                              remove every hd-* namespace and every process of the fabric
 
@@ -187,26 +188,25 @@ int traffic() {
     return explain(fabric.error());
   const FabricSpec& spec = fabric->spec();
   std::vector<TrafficHost> hosts;
-  std::vector<JobSpec> jobs(2);
-  for (int place = 1; place <= spec.hosts; ++place) {
-    for (int leaf = 1; leaf <= spec.leaves; ++leaf) {
-      const std::string name = NodeName::host(leaf, place);
-      hosts.push_back({name, host_address(leaf, place), &fabric->space(name)});
-      jobs[place % 2 == 1 ? 0 : 1].hosts.push_back(name);
+  for (int leaf = 1; leaf <= spec.leaves; ++leaf) {
+    for (int host = 1; host <= spec.hosts; ++host) {
+      const std::string name = NodeName::host(leaf, host);
+      hosts.push_back({name, host_address(leaf, host), &fabric->space(name)});
     }
   }
   auto running = Traffic::start(hosts);
   if (!running)
     return explain(running.error());
   Traffic& engine = **running;
-  jobs[0].name = "ring-a";
-  jobs[1].name = "ring-b";
-  for (JobSpec& job : jobs) {
-    job.message_bytes = 65536;
-    job.compute = 50ms;
+  for (const ClusterJob& job : place_jobs(spec, 1)) {
     if (job.hosts.size() < 2)
       continue;
-    if (auto added = engine.add_job(job); !added)
+    auto added = engine.add_job({.name = job.name,
+                                 .pattern = Pattern::ring_all_reduce,
+                                 .hosts = job.hosts,
+                                 .message_bytes = 65536,
+                                 .compute = 50ms});
+    if (!added)
       return explain(added.error());
   }
   if (auto connected = engine.connect(1); !connected)
