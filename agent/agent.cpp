@@ -41,7 +41,7 @@ Agent::Agent(const AgentConfig& config, AgentIdentity identity, AgentParts parts
       report_due_(parts.clock.now() + config.report_interval) {}
 
 Result<void> Agent::start() {
-  if (const Result<void> started = programmer_.start(); !started)
+  if (Result<void> started = programmer_.start(); !started)
     return started;
   const EnforcerCapability able = programmer_.capability();
   if (config_.mode == Mode::program && !able.usable)
@@ -133,10 +133,13 @@ std::string Agent::describe() const {
 }
 
 NodeFacts Agent::facts() {
-  return {.installed = programmer_.state(),
-          .enforcers = {programmer_.capability()},
-          .sources = {parts_.flows.probe()},
-          .ports = own_ports()};
+  NodeFacts facts{.installed = programmer_.state(),
+                  .enforcers = {},
+                  .sources = {parts_.flows.probe()},
+                  .ports = own_ports()};
+  if (config_.role == Role::leaf)  // a host has no ports that face hosts
+    facts.enforcers.push_back(programmer_.capability());
+  return facts;
 }
 
 std::vector<PortStatus> Agent::own_ports() {

@@ -133,6 +133,24 @@ TEST_F(AgentTest, OnlyObservesInModeObserve) {
   EXPECT_GE(observer.channel.take<Report>().size(), 59u);
 }
 
+TEST_F(AgentTest, OffersAnEnforcerOnALeafAndNoneOnAHost) {
+  node.join();
+  const std::vector<Hello> from_leaf = node.channel.take<Hello>();
+  ASSERT_EQ(from_leaf.size(), 1u);
+  ASSERT_EQ(from_leaf[0].enforcers.size(), 1u);
+  EXPECT_TRUE(from_leaf[0].enforcers[0].usable) << from_leaf[0].enforcers[0].reason;
+
+  AgentConfig config = FakeNode::configuration();
+  config.role = Role::host;
+  config.mode = Mode::observe;
+  FakeNode host(config);
+  ASSERT_TRUE(host.agent.start());
+  host.join();
+  const std::vector<Hello> from_host = host.channel.take<Hello>();
+  ASSERT_EQ(from_host.size(), 1u);
+  EXPECT_TRUE(from_host[0].enforcers.empty());
+}
+
 TEST_F(SafetyRule2Agent, PinsGoWhenTheLeaseIsOverAndObservingGoesOn) {
   install();
   node.agent.connection_changed(false, "no route to host");
