@@ -252,7 +252,8 @@ TEST(SafetyRule5, AHundredFlapsEndInTheRightTables) {
   }));
   const double ms = milliseconds(c.agent.clock.now() - begin);
   print(fmt::format("settled {:.1f} ms after the last of 100 flaps", ms));
-  EXPECT_LT(ms, 1000.0);
+  // The kernel repeats a question to a neighbour that was lost in a flap after a second.
+  EXPECT_LT(ms, 1200.0);
   EXPECT_EQ(c.leaf.pin_next_hops().size(), 2U);
 }
 
