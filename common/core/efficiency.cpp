@@ -82,13 +82,13 @@ bool Evaluator::judged(const FlowDemand& flow, const Scenario& scenario) const {
   return takes_part(flow, scenario) && (!scenario.job.valid() || flow.job == scenario.job);
 }
 
-// On an infinitely fast core only NIC ports limit. A NIC with several attachments spreads over
-// those that live; its subflow cannot be faster than its fastest port, which is a link of its own
-// here.
+// On an infinitely fast core only NIC ports limit, and all subflows of a flow fare alike: one flow
+// of that weight, whose rate is each subflow's. A NIC with several attachments spreads over those
+// that live; its subflow cannot be faster than its fastest port, which is a link of its own here.
 void Evaluator::load_ideal(const Scenario& scenario) {
   network_.clear();
   loaded_.clear();
-  const auto cross = [this](NicId nic, bool sending) {
+  const auto cross = [this](NicId nic, bool sending, std::uint32_t subflows) {
     if (nic.value >= topology_.nics().size())
       return 0.0;
     const auto& attachments = topology_[nic].attachments;
@@ -101,49 +101,42 @@ void Evaluator::load_ideal(const Scenario& scenario) {
     for (const AttachmentId a : attachments) {
       const double capacity = capacities_[link(a).value];
       if (capacity > 0.0)
-        network_.cross(link(a), 1.0 / static_cast<double>(live));
+        network_.cross(link(a), static_cast<double>(subflows) / static_cast<double>(live));
       fastest = std::max(fastest, capacity);
     }
-    return fastest;
+    return live == 1 ? kInfinite : fastest;  // by one port, the port itself limits it
   };
-  for (std::size_t f = 0; f < demand_.flows.size(); ++f) {
+  ideal_capacities_.resize(capacities_.size());
+  for (std::uint32_t f = 0; f < demand_.flows.size(); ++f) {
     const FlowDemand& flow = demand_.flows[f];
     if (!takes_part(flow, scenario))
       continue;
-    for (std::uint32_t q = 0; q < flow.subflows; ++q) {
-      const std::uint32_t subflow = first_subflow_[f] + q;
-      const double fastest = std::min(cross(flow.source, true), cross(flow.destination, false));
-      const auto own = static_cast<std::uint32_t>(topology_.link_count() + subflow);
-      ideal_capacities_[own] = fastest;
-      network_.cross(LinkId{own});
-      network_.end_flow();
-      loaded_.push_back(subflow);
+    const double fastest = std::min(cross(flow.source, true, flow.subflows),
+                                    cross(flow.destination, false, flow.subflows));
+    if (fastest < kInfinite) {
+      network_.cross(LinkId{static_cast<std::uint32_t>(ideal_capacities_.size())});
+      ideal_capacities_.push_back(fastest);
     }
+    network_.end_flow();
+    loaded_.push_back(f);
   }
 }
 
 void Evaluator::solve_ideal() {
-  const std::size_t subflows = demand_.subflow_count();
   ideal_capacities_ = capacities_;
-  ideal_capacities_.resize(topology_.link_count() + subflows, 0.0);
   ideal_phase_seconds_.resize(phases_.size());
   for (std::size_t j = 0; j < phases_.size(); ++j)
     ideal_phase_seconds_[j].assign(phases_[j], 0.0);
 
-  std::vector<double> rate_of(subflows, 0.0);
   for (const Scenario& scenario : scenarios_) {
     load_ideal(scenario);
     const std::span<const double> rates = solver_.solve(network_, ideal_capacities_);
-    for (std::size_t i = 0; i < loaded_.size(); ++i)
-      rate_of[loaded_[i]] = rates[i];
-    for (std::size_t f = 0; f < demand_.flows.size(); ++f) {
-      const FlowDemand& flow = demand_.flows[f];
+    for (std::size_t i = 0; i < loaded_.size(); ++i) {
+      const FlowDemand& flow = demand_.flows[loaded_[i]];
       if (!judged(flow, scenario))
         continue;
-      const auto begin = rate_of.begin() + first_subflow_[f];
-      const double slowest = *std::min_element(begin, begin + flow.subflows);
       double& seconds = ideal_phase_seconds_[flow.job.value][flow.phase];
-      seconds = std::max(seconds, flow.weight * 8.0 / (slowest * flow.subflows));
+      seconds = std::max(seconds, flow.weight * 8.0 / (rates[i] * flow.subflows));
     }
   }
   for (const auto& phases : ideal_phase_seconds_)
@@ -177,7 +170,6 @@ void Evaluator::cross_downlinks(const Path& path) {
 
 void Evaluator::load_routing(const Scenario& scenario, const Routing& routing) {
   network_.clear();
-  loaded_.clear();
   for (std::size_t f = 0; f < demand_.flows.size(); ++f) {
     if (!takes_part(demand_.flows[f], scenario))
       continue;
@@ -193,7 +185,6 @@ void Evaluator::load_routing(const Scenario& scenario, const Routing& routing) {
       }
       network_.cross(topology_.nic_rx(path.to));
       network_.end_flow();
-      loaded_.push_back(subflow);
     }
   }
 }

@@ -69,8 +69,9 @@ class Evaluator {
   const Topology& topology_;
   const Demand& demand_;
   LinkState links_;
-  std::vector<double> capacities_;            // by link
-  std::vector<double> ideal_capacities_;      // by link, then one for each subflow's fastest port
+  std::vector<double> capacities_;  // by link
+  std::vector<double>
+      ideal_capacities_;  // by link, then the fastest ports of flows that have several
   std::vector<std::uint32_t> first_subflow_;  // by flow
   std::vector<std::uint32_t> phases_;         // by job
   std::vector<std::uint32_t> heaviest_;       // by job
@@ -78,7 +79,7 @@ class Evaluator {
   std::vector<double> ideal_seconds_;                     // by job
   std::vector<std::vector<double>> ideal_phase_seconds_;  // by job and phase
   FairNetwork network_;
-  std::vector<std::uint32_t> loaded_;  // the subflows in network_, in its order
+  std::vector<std::uint32_t> loaded_;  // the flows in network_, in its order
   std::vector<double> count_;          // by link
   MaxMin solver_;
 };

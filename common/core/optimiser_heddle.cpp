@@ -41,7 +41,7 @@ class Solver {
     const bool warm = running > 0 && (2 * running >= choices.size() || !free_to_move);
     if (!warm)
       start_afresh(choices);
-    bool optimal = improve(choices, warm);
+    bool optimal = everybody_has_enough(choices) || improve(choices, warm);
     if (warm && !optimal && free_to_move && far_from_current(choices))
       optimal = try_afresh(choices);
     place_lighter_phases(choices);
@@ -113,6 +113,31 @@ class Solver {
   static void unload(const PlacementState& state, std::vector<Model::Choice>& choices) {
     for (std::uint32_t u = 0; u < state.units(); ++u)
       choices[u] = state.choice(u);
+  }
+
+  // Whether every subflow gets what it needs, by its links' equal shares: the usual case, told
+  // without any search.
+  bool everybody_has_enough(const std::vector<Model::Choice>& choices) const {
+    if (std::ranges::find(problem_.fixed, true) != problem_.fixed.end())
+      return false;
+    std::vector<std::uint32_t> counts(model_.resources().size(), 0);
+    for (std::uint32_t u = 0; u < choices.size(); ++u) {
+      if (!choices[u].placed())
+        return false;
+      counts[model_.uplink(choices[u].up).value] += model_.units()[u].size();
+      counts[model_.downlinks(choices[u]).value] += model_.units()[u].size();
+    }
+    const auto share = [&](ResourceId r) {
+      return model_.resources()[r.value].capacity * (1.0 + kEqual) / counts[r.value];
+    };
+    for (std::uint32_t u = 0; u < choices.size(); ++u) {
+      const double least =
+          std::min(share(model_.uplink(choices[u].up)), share(model_.downlinks(choices[u])));
+      for (const std::uint32_t s : model_.members(model_.units()[u]))
+        if (evaluator_.needed_rate(model_.flow_of(s)) > least * model_.demand_of(s).subflows)
+          return false;
+    }
+    return true;
   }
 
   // Whether every job ends at its bound.

@@ -43,6 +43,7 @@ void Model::find_resources() {
     return std::max(0.0, fabric.capacity(link).bits_per_second - taken);
   };
   resources_.resize(fabric.cables().size() + fabric.spines().size() * fabric.leaves().size());
+  last_downlink_.resize(fabric.spines().size() * fabric.leaves().size());
   uplinks_.resize(fabric.leaves().size());
   for (std::uint32_t c = 0; c < fabric.cables().size(); ++c) {
     const CableId cable{c};
@@ -57,6 +58,7 @@ void Model::find_resources() {
       Resource& bundle = resources_[downlinks(ends.spine, ends.leaf).value];
       const double own = left(fabric.downlink(cable));
       bundle.capacity = bundle.lanes == 0 ? own : std::min(bundle.capacity, own);
+      last_downlink_[downlinks(ends.spine, ends.leaf).value - fabric.cables().size()] = cable;
       ++bundle.lanes;
     }
   }
@@ -153,7 +155,8 @@ void Model::find_units() {
     return problem_.unit_of_subflow.empty() ? flow_of_[s] : problem_.unit_of_subflow[s];
   };
   // Units in the order of their first subflows when they are flows; by number when they are given.
-  std::ranges::stable_sort(order, {}, unit_of);
+  if (!std::ranges::is_sorted(order, {}, unit_of))
+    std::ranges::stable_sort(order, {}, unit_of);
   members_.reserve(order.size());
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
@@ -167,29 +170,33 @@ void Model::find_units() {
 void Model::make_unit(std::span<const std::uint32_t> subflows) {
   Unit unit{.first_member = static_cast<std::uint32_t>(members_.size()),
             .first_way = static_cast<std::uint32_t>(ways_.size())};
-  std::vector<Way> ways, others;
-  for (std::size_t i = 0; i < subflows.size(); ++i) {
-    const std::uint32_t s = subflows[i];
+  bool shares_ways = false;  // with the unit before, as queue pairs of one flow do
+  std::vector<Way> ways;
+  for (const std::uint32_t s : subflows) {
     if (is_fixed(s))
       continue;
-    // Queue pairs of one flow have the same ways.
-    const bool again = i > 0 && flow_of_[s] == flow_of_[subflows[i - 1]] && !others.empty();
-    if (!again)
-      find_ways(s, others);
-    if (others.empty()) {
+    const bool again = flow_of_[s] == flow_in_hand_;
+    if (!again) {
+      find_ways(s, ways_in_hand_);
+      flow_in_hand_ = flow_of_[s];
+      unit_in_hand_ = {};
+    }
+    if (ways_in_hand_.empty()) {
       note(why_unplaced(s), 1);
       continue;
     }
-    if (others.front().from_leaf == others.front().to_leaf) {
-      base_[s].from = others.front().from;
-      base_[s].to = others.front().to;
+    if (ways_in_hand_.front().from_leaf == ways_in_hand_.front().to_leaf) {
+      base_[s].from = ways_in_hand_.front().from;
+      base_[s].to = ways_in_hand_.front().to;
       continue;
     }
     if (members_.size() == unit.first_member) {
-      ways = others;
+      shares_ways = unit_in_hand_.end_way > unit_in_hand_.first_way;
+      ways = ways_in_hand_;
     } else if (!again) {
+      shares_ways = false;
       std::erase_if(ways, [&](const Way& way) {
-        return std::ranges::none_of(others, [&](const Way& other) {
+        return std::ranges::none_of(ways_in_hand_, [&](const Way& other) {
           return other.from_leaf == way.from_leaf && other.to_leaf == way.to_leaf;
         });
       });
@@ -204,8 +211,16 @@ void Model::make_unit(std::span<const std::uint32_t> subflows) {
     members_.resize(unit.first_member);
     return;
   }
-  ways_.insert(ways_.end(), ways.begin(), ways.end());
-  unit.end_way = static_cast<std::uint32_t>(ways_.size());
+  if (shares_ways) {
+    unit.first_way = unit_in_hand_.first_way;
+    unit.end_way = unit_in_hand_.end_way;
+  } else {
+    ways_.insert(ways_.end(), ways.begin(), ways.end());
+    unit.end_way = static_cast<std::uint32_t>(ways_.size());
+  }
+  // Only a unit of one flow has just this flow's ways.
+  const bool of_one_flow = flow_of_[members_[unit.first_member]] == flow_in_hand_;
+  unit_in_hand_ = of_one_flow ? unit : Unit{};
   units_.push_back(unit);
 }
 
@@ -259,11 +274,9 @@ Path Model::path(const Unit& unit, std::uint32_t subflow, const Choice& choice) 
   if (flow.destination != first.destination)
     path.to = live_attachment(flow.destination, way.to_leaf, false);
   // Over one live cable the spine has nothing to choose; over several the choice is its hash's.
-  const SpineId spine = topology()[choice.up].spine;
-  if (resources_[downlinks(spine, way.to_leaf).value].lanes == 1)
-    for (const CableId cable : topology().cables_between(way.to_leaf, spine))
-      if (problem_.links->up(topology().downlink(cable)))
-        path.down = cable;
+  const ResourceId down = downlinks(topology()[choice.up].spine, way.to_leaf);
+  if (resources_[down.value].lanes == 1)
+    path.down = last_downlink_[down.value - topology().cables().size()];
   return path;
 }
 

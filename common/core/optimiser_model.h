@@ -144,9 +144,15 @@ class Model {
   std::vector<std::uint32_t>
       first_uplink_;  // by leaf and spine, and each leaf's end: place in uplinks_
   std::vector<Resource> resources_;
+  std::vector<CableId> last_downlink_;  // by bundle: the last live cable of it
   std::vector<Unit> units_;
   std::vector<std::uint32_t> members_;
   std::vector<Way> ways_;
+  // While units are made: the flow that was looked at last, its ways, and the unit before if it has
+  // just these.
+  std::uint32_t flow_in_hand_{~0U};
+  std::vector<Way> ways_in_hand_;
+  Unit unit_in_hand_;
   Routing base_;
   std::map<std::string, std::size_t>
       notes_;  // what could not be placed, and how many subflows that holds for

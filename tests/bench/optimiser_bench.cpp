@@ -1,5 +1,7 @@
-// Max-min rates, the metric and the schemes, on 64 leaves x 32 spines x 32 NICs: one subflow per
-// NIC is 2,048, eight are 16,384, each a steering unit of its own.
+// Max-min rates, the metric and the schemes. On 64 leaves x 32 spines x 32 NICs one subflow per NIC
+// is 2,048, eight are 16,384; on 512 x 64 x 32 eight are 131,072. Each subflow is a steering unit
+// of its own. Max-min rates, the metric and the schemes, on 64 leaves x 32 spines x 32 NICs: one
+// subflow per NIC is 2,048, eight are 16,384, each a steering unit of its own.
 #include <benchmark/benchmark.h>
 
 #include <map>
@@ -14,16 +16,21 @@ namespace {
 using namespace heddle::testing;
 
 struct Case {
-  Topology fabric = make_fabric({.leaves = 64, .spines = 32, .nics = 32});
+  Topology fabric;
   LinkState links{fabric};
   Problem problem;
   Routing routing;
 
-  explicit Case(std::uint32_t subflows) {
+  explicit Case(std::int64_t subflows)
+      : fabric(make_fabric(subflows > 16384
+                               ? FabricShape{.leaves = 512, .spines = 64, .nics = 32}
+                               : FabricShape{.leaves = 64, .spines = 32, .nics = 32})) {
     std::mt19937_64 random(1);
+    const auto each =
+        static_cast<std::uint32_t>(static_cast<std::size_t>(subflows) / fabric.nics().size());
     problem = problem_of(fabric, links,
                          ring_jobs(
-                             fabric, random, [](auto& r) { return 4 + r() % 253; }, subflows));
+                             fabric, random, [](auto& r) { return 4 + r() % 253; }, each));
     problem.unit_of_subflow = by_queue_pair(problem.demand);
     routing = make_optimiser("ecmp")->place(problem, 1).routing;
   }
@@ -33,7 +40,7 @@ Case& shared_case(std::int64_t subflows) {
   static std::map<std::int64_t, std::unique_ptr<Case>> cases;
   auto& found = cases[subflows];
   if (!found)
-    found = std::make_unique<Case>(static_cast<std::uint32_t>(subflows / 2048));
+    found = std::make_unique<Case>(subflows);
   return *found;
 }
 
@@ -77,6 +84,51 @@ BENCHMARK_CAPTURE(scheme, edge_colouring, "edge-colouring")
     ->Arg(2048)
     ->Arg(16384)
     ->Unit(benchmark::kMillisecond);
+
+// The exact case, from nothing. The fitted exponent says how the time grows.
+void heddle_exact(benchmark::State& state) {
+  Case& c = shared_case(state.range(0));
+  const auto optimiser = make_optimiser("heddle");
+  for (auto _ : state)
+    benchmark::DoNotOptimize(optimiser->place(c.problem, 1).proven);
+  state.SetComplexityN(state.range(0));
+}
+BENCHMARK(heddle_exact)
+    ->Arg(2048)
+    ->Arg(16384)
+    ->Arg(131072)
+    ->Unit(benchmark::kMillisecond)
+    ->Complexity([](benchmark::IterationCount n) { return static_cast<double>(n); });
+
+// One path for each flow, a spine down: what must be doubled up is put on few jobs.
+void heddle_spine_down(benchmark::State& state) {
+  Case& c = shared_case(state.range(0));
+  LinkState links = c.links;
+  for (const CableId cable : c.fabric[SpineId{31}].cables)
+    links.set(c.fabric, cable, false);
+  Problem problem = c.problem;
+  problem.links = &links;
+  const auto optimiser = make_optimiser("heddle");
+  for (auto _ : state)
+    benchmark::DoNotOptimize(optimiser->place(problem, 1).proven);
+}
+BENCHMARK(heddle_spine_down)->Arg(2048)->Arg(16384)->Unit(benchmark::kMillisecond);
+
+// From the plan of before, with one more link dead.
+void heddle_warm(benchmark::State& state) {
+  Case& c = shared_case(state.range(0));
+  const auto optimiser = make_optimiser("heddle");
+  Problem problem = c.problem;
+  problem.current = optimiser->place(problem, 1).routing;
+  LinkState links = c.links;
+  links.set(c.fabric.uplink(CableId{7}), false);
+  problem.links = &links;
+  for (auto _ : state) {
+    const Placement placement = optimiser->place(problem, 1);
+    state.counters["moves"] = static_cast<double>(placement.moves.size());
+  }
+}
+BENCHMARK(heddle_warm)->Arg(2048)->Arg(16384)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace heddle
