@@ -274,10 +274,7 @@ Result<std::vector<LookupAnswer>> NetlinkKernel::look_up(std::span<const Lookup>
       if (const auto refused = parse_answer(message)) {
         answer.error = refused->error;
       } else if (const auto route = parse_route(message)) {
-        answer = {.error = 0,
-                  .table = route->table,
-                  .next_hop_id = route->next_hop_id,
-                  .out_ifindex = route->hops.size() == 1 ? route->hops.front().ifindex : 0};
+        answer = {.error = 0, .table = route->table, .next_hop_id = route->next_hop_id};
       }
     });
     if (!done)

@@ -238,10 +238,10 @@ class Programmer::Impl {
     counters_.pins_withdrawn +=
         desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
     withdrawn_pins_ = desired.withdrawn;
-    const bool settled = !unable_.empty() || converge(desired.tables);
+    bool settled = !unable_.empty() || converge(desired.tables);
     ask_for(desired.unresolved, now);
-    if (installed_known_)
-      verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_);
+    if (installed_known_ && !verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_))
+      settled = false;
     if (!settled || verifier_.any_failure()) {
       retry_at_ = now + retry_gap_;
       retry_gap_ = std::min(kRetryMost, 2 * retry_gap_);

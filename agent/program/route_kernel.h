@@ -150,7 +150,6 @@ struct LookupAnswer {
   int error{};  // errno; 0: the rest holds
   std::uint32_t table{};
   std::uint32_t next_hop_id{};
-  std::uint32_t out_ifindex{};
 };
 
 class RouteKernel {

@@ -7,11 +7,12 @@
 
 namespace heddle {
 
-void Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vector<Pin>& pins,
+bool Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vector<Pin>& pins,
                       const std::vector<Desire::Held>& held, const PortTables& installed) {
   std::vector<Lookup> lookups;
   std::vector<PinRoute> asked;
   std::map<PinRoute, std::string> verdicts;
+  bool answered = true;
   for (const Desire::Held& h : held) {
     if (!std::binary_search(installed.routes.begin(), installed.routes.end(), h.route))
       continue;
@@ -31,6 +32,7 @@ void Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vect
   }
   if (!lookups.empty()) {
     const auto answers = kernel.look_up(lookups);
+    answered = answers.has_value();
     for (std::size_t i = 0; answers && i < answers->size(); ++i) {
       const LookupAnswer& answer = (*answers)[i];
       std::string& verdict = verdicts[asked[i]];
@@ -43,6 +45,7 @@ void Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vect
     }
   }
   verdicts_ = std::move(verdicts);
+  return answered;
 }
 
 const std::string* Verifier::failure(const PinRoute& route) const {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <map>
 
 #include "tests/lab/program_lab.h"
 

@@ -1,5 +1,5 @@
 // Pins in a real kernel: that they come, move, are adopted, go, and leave everything else alone.
-#include <arpa/inet.h>
+#include <map>
 
 #include "tests/lab/program_lab.h"
 
@@ -50,6 +50,7 @@ TEST(PortTables, AreEmptyWhenNothingIsWanted) {
   ASSERT_TRUE(agent.run_until([&] { return agent.acknowledged->installed == 0; }));
   EXPECT_TRUE(leaf.nothing_pinned());
   EXPECT_EQ(agent.acknowledged->version, PlanVersion{});
+  EXPECT_EQ(agent.programmer->why_nothing(), "the lease is over");
   EXPECT_TRUE(agent.acknowledged->failed.empty());
 }
 
