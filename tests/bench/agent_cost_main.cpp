@@ -75,7 +75,7 @@ class Bench {
   ~Bench() { std::filesystem::remove_all(folder); }
 
   std::filesystem::path write_config(const std::string& endpoint) const {
-    const std::filesystem::path file = folder / "agent.yaml";
+    std::filesystem::path file = folder / "agent.yaml";
     std::ofstream(file) << fmt::format(
         "node: leaf1\nrole: leaf\nmode: program\n"
         "coordinator: {{endpoint: \"{}\", public_key: {}}}\nkey: {}\n"

@@ -66,7 +66,7 @@ class AgentProgramTest : public ::testing::Test {
   std::filesystem::path write_config(
       const std::string& coordinator = "{endpoint: \"tcp://127.0.0.1:7117\", plain: true}",
       const std::string& more = "") const {
-    const std::filesystem::path file = folder / "agent.yaml";
+    std::filesystem::path file = folder / "agent.yaml";
     std::ofstream(file) << "node: leaf1\nrole: leaf\nmode: program\ncoordinator: " << coordinator
                         << "\nstate_dir: " << (folder / "state").string()
                         << "\nrun_dir: " << (folder / "run").string()

@@ -197,7 +197,7 @@ TEST_F(FlowSourceTest, SeesEachSubflowWithItsBytesPacketsMessageLengthAndUplink)
   EXPECT_EQ(a->source_port, 51986);
   EXPECT_EQ(a->out_port, "up1");
   EXPECT_EQ(a->packets, 10u);
-  EXPECT_EQ(a->bytes.value, 10 * (kEthernet + kIp4Udp) + (4096 + 32) + 9 * (4096 + 16));
+  EXPECT_EQ(a->bytes.value, 10 * (kEthernet + kIp4Udp) + (4096 + 32) + 9U * (4096 + 16));
   EXPECT_EQ(a->message_length.value, 8u << 20);
   EXPECT_GE(a->first_seen, before);
   EXPECT_LE(a->first_seen, boot_now());
