@@ -25,3 +25,6 @@ endif()
 # What the coordinator takes from the last report to the plans.
 add_executable(heddle-coordinator-cost ${CMAKE_CURRENT_SOURCE_DIR}/bench/coordinator_cost_main.cpp)
 target_link_libraries(heddle-coordinator-cost PRIVATE heddle_coordinator)
+
+add_executable(heddle-growth ${CMAKE_CURRENT_SOURCE_DIR}/bench/growth_main.cpp)
+target_link_libraries(heddle-growth PRIVATE heddle_core)

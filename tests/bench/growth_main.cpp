@@ -1,0 +1,97 @@
+// How the heddle scheme grows in the exact case: processor time at 2,048, 16,384 and 131,072
+// subflows, the exponent fitted to them (1 is linear), and the most memory a solve holds at once,
+// for each subflow beyond its input.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <new>
+
+#include "tests/common/core/fabrics.h"
+
+namespace {
+
+std::size_t in_use = 0;
+std::size_t most_in_use = 0;
+
+}  // namespace
+
+// Every allocation of this program is counted, with its size kept in front of it.
+void* operator new(std::size_t size) {
+  auto* block = static_cast<std::max_align_t*>(std::malloc(size + sizeof(std::max_align_t)));
+  if (block == nullptr)
+    throw std::bad_alloc();
+  *reinterpret_cast<std::size_t*>(block) = size;
+  in_use += size;
+  most_in_use = std::max(most_in_use, in_use);
+  return block + 1;
+}
+void operator delete(void* pointer) noexcept {
+  if (pointer == nullptr)
+    return;
+  auto* block = static_cast<std::max_align_t*>(pointer) - 1;
+  in_use -= *reinterpret_cast<std::size_t*>(block);
+  std::free(block);
+}
+void operator delete(void* pointer, std::size_t) noexcept {
+  operator delete(pointer);
+}
+
+namespace heddle {
+namespace {
+
+using namespace heddle::testing;
+
+struct Measured {
+  double subflows{};
+  double milliseconds{};
+  double bytes{};
+};
+
+Measured measure(const FabricShape& shape, int repeats) {
+  const Topology fabric = make_fabric(shape);
+  const LinkState links(fabric);
+  std::mt19937_64 random(1);
+  const std::uint32_t each = shape.nics * shape.leaves > 2048 || repeats < 100 ? 8 : 1;
+  Problem problem = problem_of(fabric, links,
+                               ring_jobs(
+                                   fabric, random, [](auto& r) { return 4 + r() % 253; }, each));
+  problem.unit_of_subflow = by_queue_pair(problem.demand);
+  const auto optimiser = make_optimiser("heddle");
+  const std::size_t before = in_use;
+  most_in_use = in_use;
+  const std::clock_t begin = std::clock();
+  for (int i = 0; i < repeats; ++i)
+    if (!optimiser->place(problem, 1).proven)
+      std::abort();
+  const auto subflows = static_cast<double>(problem.demand.subflow_count());
+  return {
+      .subflows = subflows,
+      .milliseconds = 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / repeats,
+      .bytes = static_cast<double>(most_in_use - before) / subflows};
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main() {
+  using heddle::Measured;
+  const std::vector<Measured> all{
+      heddle::measure({.leaves = 64, .spines = 32, .nics = 32}, 200),
+      heddle::measure({.leaves = 64, .spines = 32, .nics = 32}, 40),
+      heddle::measure({.leaves = 512, .spines = 64, .nics = 32}, 10),
+  };
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const Measured& m : all) {
+    fmt::print("{:>7.0f} subflows: {:8.3f} ms, {:4.0f} bytes a subflow\n", m.subflows,
+               m.milliseconds, m.bytes);
+    const double a = std::log(m.subflows), b = std::log(m.milliseconds);
+    x += a;
+    y += b;
+    xx += a * a;
+    xy += a * b;
+  }
+  const auto n = static_cast<double>(all.size());
+  fmt::print("exponent {:.3f}\n", (n * xy - x * y) / (n * xx - x * x));
+}
