@@ -21,11 +21,16 @@ endfunction()
 
 # Every package carries the licence and what changed.
 string(TIMESTAMP package_date "%a, %d %b %Y 12:00:00 +0000" UTC)
-configure_file(systemd/debian/changelog.in ${packaging}/changelog @ONLY)
-heddle_compress(${packaging}/changelog changelog.Debian)
+configure_file(systemd/debian/changelog.in ${packaging}/debian-changelog @ONLY)
+heddle_compress(${packaging}/debian-changelog changelog.Debian)
 foreach(package heddle-agent heddle-coordinator heddle heddle-doc)
   install(FILES ${packaging}/changelog.Debian.gz DESTINATION share/doc/${package} COMPONENT ${package})
   install(FILES systemd/debian/copyright DESTINATION share/doc/${package} COMPONENT ${package})
+endforeach()
+
+foreach(package heddle-agent heddle-coordinator heddle heddle-doc)
+  install(FILES systemd/debian/${package}.lintian-overrides DESTINATION share/lintian/overrides RENAME ${package}
+          COMPONENT ${package})
 endforeach()
 
 # heddle-agent ---------------------------------------------------------------------------------------
@@ -57,7 +62,9 @@ install(FILES coordinator/cli/_heddle DESTINATION share/zsh/vendor-completions C
 heddle_manual(heddle 1 coordinator/cli/heddle.1)
 
 # heddle-doc -----------------------------------------------------------------------------------------
-install(FILES README.md CHANGELOG.md DESTINATION share/doc/heddle-doc COMPONENT heddle-doc)
+install(FILES README.md DESTINATION share/doc/heddle-doc COMPONENT heddle-doc)
+heddle_compress(${CMAKE_SOURCE_DIR}/CHANGELOG.md changelog)
+install(FILES ${packaging}/changelog.gz DESTINATION share/doc/heddle-doc COMPONENT heddle-doc)
 install(FILES systemd/fabric.yaml.example DESTINATION share/doc/heddle-doc/examples COMPONENT heddle-doc)
 
 add_custom_target(heddle_compressed ALL DEPENDS ${compressed})
@@ -74,6 +81,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_COMPONENTS_ALL heddle-agent heddle-coordinator heddle heddle-doc)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
@@ -108,24 +116,23 @@ foreach(daemon agent coordinator)
   list(APPEND ${daemon}_extra ${packaging}/${daemon}/conffiles)
 endforeach()
 
+set(what "heddle decides which way each flow of a training job takes through a
+leaf-spine network.")
 heddle_package(heddle-agent "routes machine-learning traffic: agent for hosts and leaf switches"
-" heddle decides which way each flow of a training job takes through a leaf-spine
- network. This agent observes RoCE flows on a host or a leaf switch and, where it
- is told to, programs the routes that the coordinator planned. As installed it
- observes only. When it or the coordinator is gone, traffic is on the network's
- own ECMP routes."
+"${what} This agent observes RoCE flows on a host or a
+leaf switch and, where it is told to, programs the routes that the
+coordinator planned. As installed it observes only. When it or the
+coordinator is gone, traffic is on the network's own ECMP routes."
   EXTRA ${agent_extra})
 heddle_package(heddle-coordinator "routes machine-learning traffic: coordinator"
-" heddle decides which way each flow of a training job takes through a leaf-spine
- network. This coordinator takes the agents' reports, keeps their history,
- computes better routes and hands every agent its part."
+"${what} This coordinator takes the agents' reports,
+keeps their history, computes better routes and hands every agent its
+part."
   EXTRA ${coordinator_extra})
 heddle_package(heddle "routes machine-learning traffic: command line"
-" heddle decides which way each flow of a training job takes through a leaf-spine
- network. This is the command that shows its agents, flows, jobs, links and plans,
- turns it on and off, and makes its keys.")
+"${what} This is the command that shows its agents,
+flows, jobs, links and plans, turns it on and off, and makes its keys.")
 heddle_package(heddle-doc "routes machine-learning traffic: guides"
-" heddle decides which way each flow of a training job takes through a leaf-spine
- network. This package holds the guides for operators, and an example of a fabric
- file." ARCHITECTURE all)
+"${what} This package holds the guides for operators,
+and an example of a fabric file." ARCHITECTURE all)
 include(CPack)

@@ -1,6 +1,6 @@
 # Fuzz targets: libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer over what comes from outside. In the
-# `fuzz` preset only, as they need clang. ctest runs each for a fixed number of inputs from a fixed seed; to hunt for
-# longer, run the program on a folder of its own:
+# `fuzz` preset only, as they need clang. ctest runs each for ten seconds from a fixed seed; to hunt for longer, run
+# the program on a folder of its own:
 #   build/fuzz/tests/fuzz_decode -max_total_time=3600 FOLDER tests/common/wire/corpus/v1
 if(NOT HEDDLE_FUZZ)
   return()
@@ -12,23 +12,26 @@ foreach(library heddle_core heddle_schema heddle_wire heddle_runtime heddle_impo
   target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
 endforeach()
 
-# heddle_fuzz(NAME RUNS SEEDS LINK ...): NAME_fuzz.cpp, begun with the files of the folder SEEDS.
-function(heddle_fuzz name runs seeds)
+add_custom_target(fuzzers)
+
+# heddle_fuzz(NAME SEEDS LINK ...): NAME_fuzz.cpp, begun with the files of the folder SEEDS.
+function(heddle_fuzz name seeds)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(fuzz_${name} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/${name}_fuzz.cpp)
   target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   target_link_libraries(fuzz_${name} PRIVATE ${ARG_LINK})
+  add_dependencies(fuzzers fuzz_${name})
   # libFuzzer writes the inputs that it keeps to the first folder.
   set(found ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name}_found)
   file(MAKE_DIRECTORY ${found}/inputs)
   add_test(NAME fuzz_${name}
-           COMMAND fuzz_${name} -runs=${runs} -seed=1 -max_len=4096 -timeout=10 -rss_limit_mb=1024
+           COMMAND fuzz_${name} -max_total_time=10 -seed=1 -max_len=4096 -timeout=10 -rss_limit_mb=1024
                    -artifact_prefix=${found}/ ${found}/inputs ${CMAKE_SOURCE_DIR}/${seeds})
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 600)
 endfunction()
 
-heddle_fuzz(decode 50000 tests/common/wire/corpus/v1 LINK heddle_wire)
-heddle_fuzz(config 50000 tests/fuzz/seeds/config LINK heddle_runtime)
-heddle_fuzz(fabric 50000 tests/fuzz/seeds/fabric LINK heddle_import)
-heddle_fuzz(netlink 50000 tests/fuzz/seeds/netlink LINK heddle_agent_netlink)
+heddle_fuzz(decode tests/common/wire/corpus/v1 LINK heddle_wire)
+heddle_fuzz(config tests/fuzz/seeds/config LINK heddle_runtime)
+heddle_fuzz(fabric tests/fuzz/seeds/fabric LINK heddle_import)
+heddle_fuzz(netlink tests/fuzz/seeds/netlink LINK heddle_agent_netlink)
