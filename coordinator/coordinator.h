@@ -74,7 +74,7 @@ class Coordinator {
   void step();
   Time next_deadline() const;
 
-  const PlanRecord* record() const { return record_ ? &*record_ : nullptr; }
+  const PlanRecord* record() const { return record_.get(); }
   const Broadcast& broadcast() const { return broadcast_; }
   const FlowTable& flows() const { return flows_; }
   std::string describe() const;  // one line for `systemctl status`
@@ -94,6 +94,7 @@ class Coordinator {
   std::vector<std::optional<Granularity>> steering() const;
   PlanningInput planning_input() const;
   void take(PlanAndMoves next, std::string reason);
+  void date_pins(const RoutePlan& next, WallTime wall);
   void follow_epoch();
   std::uint64_t situation_signature() const;
 
@@ -129,10 +130,10 @@ class Coordinator {
   Routing routing_;
   std::optional<Efficiency> efficiency_;
   std::uint64_t signature_{};
-  std::set<std::string> notes_;  // so that each is logged once
-  std::map<std::pair<std::string, SteeringUnit>, WallTime> since_;
-  std::optional<PlanRecord> record_;
-  std::deque<PlanRecord> recent_;
+  std::set<std::string> notes_;                                    // so that each is logged once
+  std::map<std::string, std::map<SteeringUnit, WallTime>> since_;  // by node: when a pin became so
+  std::shared_ptr<const PlanRecord> record_;
+  std::deque<std::shared_ptr<const PlanRecord>> recent_;
 
   Time next_period_;
   std::optional<Time> link_plan_at_;

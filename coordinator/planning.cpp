@@ -95,31 +95,39 @@ void Coordinator::take(PlanAndMoves next, std::string reason) {
     record.moves.push_back(
         {std::move(move.flow), std::move(move.from), std::move(move.to), std::move(move.reason)});
 
-  std::map<std::pair<std::string, SteeringUnit>, WallTime> since;
-  for (const auto& [node, part] : record.plan.nodes) {
-    const NodePlan* before = nullptr;
-    if (record_)
-      if (const auto found = record_->plan.nodes.find(node); found != record_->plan.nodes.end())
-        before = &found->second;
-    for (const Pin& pin : part.pins) {
-      const auto known = since_.find({node, pin.unit});
-      const bool same = before != nullptr && known != since_.end() &&
-                        std::ranges::any_of(before->pins, [&](const Pin& old) {
-                          return old.unit == pin.unit && old.target == pin.target;
-                        });
-      since[{node, pin.unit}] = same ? known->second : wall;
-    }
-  }
-  since_ = std::move(since);
+  date_pins(record.plan, wall);
 
-  record_ = std::move(record);
+  record_ = std::make_shared<const PlanRecord>(std::move(record));
   broadcast_.publish(record_->plan, parts_.clock.now());
-  recent_.push_back(*record_);
+  recent_.push_back(record_);
   if (recent_.size() > kRecentPlans)
     recent_.pop_front();
-  parts_.history.keep(*record_);
+  parts_.history.keep(record_);
   notice(Notice::Level::info, fmt::format("plan {}: {}; {} moves", to_string(record_->plan.version),
                                           record_->reason, record_->moves.size()));
+}
+
+// What a pin was before says nothing about what it becomes, so only pins that stay keep their date.
+void Coordinator::date_pins(const RoutePlan& next, WallTime wall) {
+  static const std::vector<Pin> kNone;
+  for (const auto& [node, part] : next.nodes) {
+    const std::vector<Pin>* before = &kNone;
+    if (record_)
+      if (const auto found = record_->plan.nodes.find(node); found != record_->plan.nodes.end()) {
+        if (found->second.version == part.version)
+          continue;
+        before = &found->second.pins;
+      }
+    std::map<SteeringUnit, WallTime>& dates = since_[node];
+    std::map<SteeringUnit, WallTime> fresh;
+    for (const Pin& pin : part.pins) {
+      const auto old = std::ranges::lower_bound(*before, pin.unit, {}, &Pin::unit);
+      const bool same = old != before->end() && old->unit == pin.unit && old->target == pin.target;
+      const auto known = dates.find(pin.unit);
+      fresh[pin.unit] = same && known != dates.end() ? known->second : wall;
+    }
+    dates = std::move(fresh);
+  }
 }
 
 // A higher epoch makes every plan of ours an older one: all nodes get their part again, under it.

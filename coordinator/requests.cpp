@@ -106,8 +106,11 @@ NetworkView Coordinator::view() const {
           .record = record(),
           .since = [this](const std::string& node,
                           const SteeringUnit& unit) -> std::optional<WallTime> {
-            const auto found = since_.find({node, unit});
-            return found == since_.end() ? std::nullopt : std::optional(found->second);
+            const auto dates = since_.find(node);
+            if (dates == since_.end())
+              return std::nullopt;
+            const auto found = dates->second.find(unit);
+            return found == dates->second.end() ? std::nullopt : std::optional(found->second);
           },
           .history = parts_.history.status(),
           .version = parts_.reign.version(),
@@ -121,9 +124,9 @@ NetworkView Coordinator::view() const {
 
 void Coordinator::with_plan(PlanVersion version, History::Answer<PlanRecord> then) {
   const auto kept = std::ranges::find_if(
-      recent_, [&](const PlanRecord& record) { return record.plan.version == version; });
+      recent_, [&](const auto& record) { return record->plan.version == version; });
   if (kept != recent_.end())
-    then(*kept);
+    then(**kept);
   else
     parts_.history.read_plan(version, std::move(then));
 }
@@ -150,7 +153,7 @@ Reply Coordinator::plan_request(const Request& request, const Sender& sender, bo
   if (show && versions.empty())
     return good(plan_json(*record_));
   if (compare && versions.empty()) {
-    const PlanRecord& before = recent_.size() > 1 ? recent_[recent_.size() - 2] : recent_.back();
+    const PlanRecord& before = recent_.size() > 1 ? *recent_[recent_.size() - 2] : *recent_.back();
     return good(plan_diff_json(before.plan, record_->plan));
   }
 

@@ -10,6 +10,9 @@ namespace {
 
 constexpr Duration kLongestHeartbeat = std::chrono::seconds(1);
 constexpr Duration kShortestHeartbeat = std::chrono::milliseconds(20);
+// Heartbeats to thousands of agents are spread over their interval, so that a plan never waits for
+// all of them.
+constexpr std::size_t kSlices = 8;
 constexpr Duration kLeastSilence = std::chrono::seconds(1);
 
 std::string describe(std::uint64_t instance, const std::string& boot_id) {
@@ -247,11 +250,12 @@ void Broadcast::acknowledged(const std::string& node, const Acknowledgement& ack
     if (ack.disabled == wanted) {
       agent.switch_pending = false;
     } else if (!agent.switch_pending) {
-      // Switched on the machine itself: the operator there has the last word.
+      // Switched off on the machine itself: that stands. Switched on there, or a word that was
+      // late: off is the safe side, and stays until it is undone where it was ordered.
       if (ack.disabled)
         disabled_.insert(node);
       else
-        disabled_.erase(node);
+        agent.switch_pending = true;
     }
     if (agent.disabled != ack.disabled)
       notices_({Notice::Level::info,
@@ -318,8 +322,10 @@ void Broadcast::switch_node(const std::string& node, bool enable, const std::str
 
 void Broadcast::tick(Time now) {
   const bool beat = now >= heartbeat_at_;
-  if (beat)
-    heartbeat_at_ = now + heartbeat();
+  if (beat) {
+    heartbeat_at_ = now + heartbeat() / kSlices;
+    slice_ = (slice_ + 1) % kSlices;
+  }
   next_tick_ = heartbeat_at_;
   for (auto& [name, agent] : agents_) {
     if (!agent.connected)
@@ -344,7 +350,7 @@ void Broadcast::tick(Time now) {
       }
       next_tick_ = std::min(next_tick_, agent.resend_at);
     }
-    if (beat) {
+    if (beat && std::hash<std::string>()(name) % kSlices == slice_) {
       const NodePlan part = part_of(name);
       send(agent,
            Heartbeat{.version = part.version, .digest = digest(part.pins), .lease = config_.lease});

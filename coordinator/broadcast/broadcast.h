@@ -148,6 +148,7 @@ class Broadcast {
   bool published_{};
   Time next_tick_{};
   Time heartbeat_at_{};
+  std::size_t slice_{};  // of the agents, whose heartbeat was last
 };
 
 }  // namespace heddle

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ class History {
   // None of these blocks, and none reports failure: that is status()'s.
   virtual void keep(WallTime wall, const std::string& node, const Report& report) = 0;
   virtual void keep(WallTime wall, const std::string& node, const LinkChange& change) = 0;
-  virtual void keep(const PlanRecord& plan) = 0;
+  virtual void keep(std::shared_ptr<const PlanRecord> plan) = 0;
   virtual void keep(const EventRecord& event) = 0;
 
   // Answered later, or never if the disk hangs: who asks keeps a deadline of its own.

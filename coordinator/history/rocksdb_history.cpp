@@ -19,6 +19,14 @@ namespace heddle {
 namespace {
 
 constexpr std::size_t kBatch = 512;
+// About what a plan that waits to be encoded takes.
+std::size_t size_of(const PlanRecord& plan) {
+  std::size_t size = 256 + 256 * plan.moves.size();
+  for (const auto& [node, part] : plan.plan.nodes)
+    size += 128 + 256 * part.pins.size();
+  return size + plan.reason.size();
+}
+
 constexpr Duration kSweep = std::chrono::minutes(10);
 
 // RocksDB's own log is a file beside the database, and Debian's build aborts when that file cannot
@@ -53,20 +61,21 @@ class RocksDbHistory::Writer {
   struct Put {
     std::string key;
     std::string value;
+    std::shared_ptr<const PlanRecord> plan{};  // the value, if it is still to be encoded
+    std::size_t size() const { return key.size() + value.size() + (plan ? size_of(*plan) : 0); }
   };
   using Query = std::function<void(rocksdb::DB*)>;  // nullptr: there is no database now
 
-  void put(std::string key, std::string value) {
+  void put(Put put) {
     {
       const std::lock_guard lock(mutex_);
-      const std::size_t size = key.size() + value.size();
-      if (queued_bytes_ + size > options_.queue_bytes) {
+      if (queued_bytes_ + put.size() > options_.queue_bytes) {
         ++dropped_;
         overflowed_ = true;
         return;
       }
-      queued_bytes_ += size;
-      puts_.push_back({std::move(key), std::move(value)});
+      queued_bytes_ += put.size();
+      puts_.push_back(std::move(put));
     }
     wake_.notify_one();
   }
@@ -119,7 +128,7 @@ class RocksDbHistory::Writer {
         busy_ = true;
         queries.swap(queries_);
         while (!puts_.empty() && puts.size() < kBatch) {
-          queued_bytes_ -= puts_.front().key.size() + puts_.front().value.size();
+          queued_bytes_ -= puts_.front().size();
           puts.push_back(std::move(puts_.front()));
           puts_.pop_front();
         }
@@ -178,7 +187,7 @@ class RocksDbHistory::Writer {
     if (db_) {
       rocksdb::WriteBatch batch;
       for (const Put& put : puts)
-        batch.Put(put.key, put.value);
+        batch.Put(put.key, put.plan ? encode_plan(*put.plan) : put.value);
       // Not synced: a machine that loses power loses a few seconds of history, and no more.
       status = db_->Write(rocksdb::WriteOptions(), &batch);
     }
@@ -223,7 +232,7 @@ class RocksDbHistory::Writer {
     times->Seek("t");
     const auto at_time = [&] { return times->Valid() && times->key().starts_with("t"); };
     for (; at_time() && wall_of_key(times->key().ToStringView()) < cutoff; times->Next())
-      old.push_back({times->key().ToString(), times->value().ToString()});
+      old.push_back({.key = times->key().ToString(), .value = times->value().ToString()});
     if (!at_time() && !old.empty())
       old.pop_back();
     rocksdb::WriteBatch batch;
@@ -287,21 +296,22 @@ Result<PlanRecord> RocksDbHistory::last_plan(Duration patience) {
 }
 
 void RocksDbHistory::keep(WallTime wall, const std::string& node, const Report& report) {
-  writer_->put(report_key(wall, node), encode_message(node, report));
+  writer_->put({.key = report_key(wall, node), .value = encode_message(node, report)});
 }
 
 void RocksDbHistory::keep(WallTime wall, const std::string& node, const LinkChange& change) {
-  writer_->put(link_key(wall, node), encode_message(node, change));
+  writer_->put({.key = link_key(wall, node), .value = encode_message(node, change)});
 }
 
-void RocksDbHistory::keep(const PlanRecord& plan) {
-  const std::string key = plan_key(plan.plan.version);
-  writer_->put(plan_time_key(plan.wall), key);
-  writer_->put(key, encode_plan(plan));
+// A large plan takes milliseconds to encode, which the event loop has better use for.
+void RocksDbHistory::keep(std::shared_ptr<const PlanRecord> plan) {
+  const std::string key = plan_key(plan->plan.version);
+  writer_->put({.key = plan_time_key(plan->wall), .value = key});
+  writer_->put({.key = key, .value = {}, .plan = std::move(plan)});
 }
 
 void RocksDbHistory::keep(const EventRecord& event) {
-  writer_->put(event_key(event.wall, ++events_), event.text);
+  writer_->put({.key = event_key(event.wall, ++events_), .value = event.text});
 }
 
 void RocksDbHistory::read_plan(PlanVersion version, Answer<PlanRecord> answer) {

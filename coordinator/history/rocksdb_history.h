@@ -18,7 +18,7 @@ struct RocksDbOptions {
   std::filesystem::path folder;
   Duration retention{std::chrono::hours(24 * 7)};
   std::size_t queue_bytes{64U << 20};
-  std::uint64_t reserve_bytes{64U << 20};  // of the disk, left to others
+  std::uint64_t reserve_bytes{64U << 20};   // of the disk, left to others
   Duration retry{std::chrono::seconds(5)};  // between attempts to open what failed
 };
 
@@ -39,7 +39,7 @@ class RocksDbHistory final : public History {
 
   void keep(WallTime wall, const std::string& node, const Report& report) override;
   void keep(WallTime wall, const std::string& node, const LinkChange& change) override;
-  void keep(const PlanRecord& plan) override;
+  void keep(std::shared_ptr<const PlanRecord> plan) override;
   void keep(const EventRecord& event) override;
   void read_plan(PlanVersion version, Answer<PlanRecord> answer) override;
   void read_events(WallTime from, WallTime to, Answer<std::vector<EventRecord>> answer) override;

@@ -132,6 +132,9 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
     flow_of_subflow.insert(flow_of_subflow.end(), planning.problem.demand.flows[i].subflows,
                            planning.flow_of[i]);
 
+  std::set<std::pair<LeafId, SteeringUnit>> demanded;
+  if (keep_unknown)
+    demanded = demanded_units(input);
   PlanAndMoves result;
   result.plan.version = version;
   std::map<LeafId, std::vector<Pin>> pins;
@@ -169,7 +172,7 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
     std::ranges::sort(now, {}, &Pin::unit);
     if (keep_unknown) {
       for (const Pin& pin : before)
-        if (!planning.demanded.contains({leaf, pin.unit}) && may_linger(input, leaf, pin))
+        if (!demanded.contains({leaf, pin.unit}) && may_linger(input, leaf, pin))
           now.push_back(pin);
       std::ranges::sort(now, {}, &Pin::unit);
     }

@@ -45,12 +45,14 @@ struct PlanningProblem {
   std::vector<Unit> units;             // by the numbers in Problem::unit_of_subflow
   std::vector<std::uint32_t> flow_of;  // by flow of the problem: its number in the prediction
   std::vector<std::uint32_t>
-      subflow_of;  // by subflow of the problem: its place in the predicted flow
-  std::set<std::pair<LeafId, SteeringUnit>> demanded;  // ours to place or not
+      subflow_of;            // by subflow of the problem: its place in the predicted flow
   std::uint32_t unplaced{};  // fixed subflows whose path nobody sees: left out
 };
 
 PlanningProblem make_problem(const PlanningInput& input);
+
+// What flows are steered by, or would be if their leaf could: the pins that are asked for.
+std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input);
 
 // Whether the path crosses only live links and is offered by routing.
 bool usable(const Problem& problem, const Path& path);

@@ -81,15 +81,14 @@ class Builder {
                                 : Path{};
       const SteeringUnit unit = unit_of(
           topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
-      if (!local)
-        result_.demanded.emplace(leaf, unit);
       if (!ours && !observed.routable()) {
         ++result_.unplaced;
         continue;
       }
       // What is not ours is not moved as one either: each subflow is a unit of its own.
       const std::uint32_t number =
-          ours ? pinnable_unit(leaf, topology_[exit].leaf, unit)
+          ours ? pinnable_unit(key_of(*steering, leaf, entry, demand, flow.subflows[i]),
+                               topology_[exit].leaf, unit)
                : add_unit({.leaf = leaf, .to = topology_[exit].leaf, .steering = unit});
       Unit& info = result_.units[number];
       info.subflows.push_back(static_cast<std::uint32_t>(result_.problem.current.size()));
@@ -125,17 +124,40 @@ class Builder {
     return static_cast<std::uint32_t>(result_.units.size() - 1);
   }
 
-  std::uint32_t pinnable_unit(LeafId leaf, LeafId to, const SteeringUnit& steering) {
-    const auto [place, added] = numbers_.try_emplace({leaf, steering}, 0);
+  // A steering unit by its numbers, which compare faster than names and addresses.
+  struct UnitKey {
+    LeafId leaf;
+    AttachmentId entry;  // not valid where the agent does not tell ports apart
+    NicId source;        // likewise
+    NicId destination;
+    std::uint16_t source_port{};
+    auto operator<=>(const UnitKey&) const = default;
+  };
+
+  static UnitKey key_of(Granularity granularity, LeafId leaf, AttachmentId entry,
+                        const FlowDemand& demand, const FlowKey& flow) {
+    UnitKey key{.leaf = leaf, .entry = {}, .source = {}, .destination = demand.destination};
+    if (granularity == Granularity::port_and_destination)
+      key.entry = entry;
+    if (granularity == Granularity::queue_pair) {
+      key.source = demand.source;
+      key.source_port = flow.source_port;
+    }
+    return key;
+  }
+
+  std::uint32_t pinnable_unit(const UnitKey& key, LeafId to, const SteeringUnit& steering) {
+    const auto [place, added] = numbers_.try_emplace(key, 0);
     if (added)
-      place->second = add_unit({.leaf = leaf, .to = to, .steering = steering, .pinnable = true});
+      place->second =
+          add_unit({.leaf = key.leaf, .to = to, .steering = steering, .pinnable = true});
     return place->second;
   }
 
   const PlanningInput& input_;
   const Topology& topology_;
   PlanningProblem result_;
-  std::map<std::pair<LeafId, SteeringUnit>, std::uint32_t> numbers_;
+  std::map<UnitKey, std::uint32_t> numbers_;
 };
 
 bool cable_usable(const Problem& problem, const Path& path) {
@@ -227,6 +249,20 @@ PlanningProblem make_problem(const PlanningInput& input) {
   for (std::uint32_t i = 0; i < input.prediction->demand.flows.size(); ++i)
     builder.add(i);
   return builder.finish();
+}
+
+std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input) {
+  const Topology& topology = *input.topology;
+  std::set<std::pair<LeafId, SteeringUnit>> units;
+  for (const PredictedFlow& flow : input.prediction->flows) {
+    const LeafId leaf = topology[flow.entry].leaf;
+    for (const FlowKey& key : flow.subflows)
+      units.emplace(
+          leaf,
+          unit_of(topology, input.steering[leaf.value].value_or(Granularity::port_and_destination),
+                  flow.entry, key));
+  }
+  return units;
 }
 
 Candidates make_candidates(const PlanningProblem& planning, const Optimiser& optimiser,

@@ -45,7 +45,7 @@ std::string to_string(const FlowKey& key) {
 }
 
 void FlowTable::add(const std::string& node, const Report& report, Time now) {
-  Node& observer = nodes_[node];
+  Observer& observer = nodes_[node];
   ++observer.ordinal;
   observer.length[observer.ordinal % kIntervals] = report.length;
   observer.last_report = now;
@@ -53,7 +53,7 @@ void FlowTable::add(const std::string& node, const Report& report, Time now) {
     merge(node, observer, delta, report.begin, now);
 }
 
-void FlowTable::merge(const std::string& node, const Node& observer, const FlowDelta& delta,
+void FlowTable::merge(const std::string& node, const Observer& observer, const FlowDelta& delta,
                       Time begin, Time now) {
   const FlowKey key = key_of(delta.key);
   auto found = subflows_.find(key);
@@ -77,6 +77,7 @@ void FlowTable::merge(const std::string& node, const Node& observer, const FlowD
   Sighting* sighting = find(flow, node);
   if (sighting == nullptr) {
     sighting = &insert_by_trust(flow, {.node = node,
+                                       .observer = &observer,
                                        .vantage = vantage(node, flow),
                                        .first_seen = delta.key.first_seen,
                                        .first_ordinal = observer.ordinal,
@@ -194,17 +195,15 @@ void FlowTable::age(Time now) {
 }
 
 std::optional<Rate> FlowTable::rate(const Sighting& sighting) const {
-  const auto node = nodes_.find(sighting.node);
-  if (node == nodes_.end())
-    return std::nullopt;
-  const std::uint64_t last = node->second.ordinal;
+  const Observer& node = *sighting.observer;
+  const std::uint64_t last = node.ordinal;
   std::uint64_t bytes = 0;
   Duration length{};
   for (std::uint64_t i = 0; i < kRateIntervals && i < last; ++i) {
     if (last - i < sighting.first_ordinal)
       break;  // before it was first seen: a flow that began just now is not a slow one
     bytes += bytes_at(sighting, last - i);
-    length += node->second.length[(last - i) % kIntervals];
+    length += node.length[(last - i) % kIntervals];
   }
   if (length <= Duration::zero())
     return std::nullopt;
@@ -213,11 +212,9 @@ std::optional<Rate> FlowTable::rate(const Sighting& sighting) const {
 
 std::optional<Rate> FlowTable::rate(const Subflow& flow, Time now) const {
   for (const Sighting& sighting : flow.sightings) {
-    const auto node = nodes_.find(sighting.node);
-    if (node == nodes_.end())
-      continue;
-    const Duration interval = node->second.length[node->second.ordinal % kIntervals];
-    if (now - node->second.last_report <= 3 * interval)
+    const Observer& node = *sighting.observer;
+    const Duration interval = node.length[node.ordinal % kIntervals];
+    if (now - node.last_report <= 3 * interval)
       return rate(sighting);
   }
   return std::nullopt;
@@ -227,15 +224,13 @@ std::optional<FlowTable::Volume> FlowTable::volume(const Subflow& flow) const {
   if (flow.sightings.empty())
     return std::nullopt;
   const Sighting& sighting = flow.sightings.front();
-  const auto node = nodes_.find(sighting.node);
-  if (node == nodes_.end())
-    return std::nullopt;
-  const std::uint64_t last = node->second.ordinal;
+  const Observer& node = *sighting.observer;
+  const std::uint64_t last = node.ordinal;
   const std::uint64_t oldest = last < kIntervals ? 1 : last - kIntervals + 1;
   Volume volume;
   for (std::uint64_t i = std::max(oldest, sighting.first_ordinal); i <= last; ++i) {
     volume.bytes += Bytes{bytes_at(sighting, i)};
-    volume.length += node->second.length[i % kIntervals];
+    volume.length += node.length[i % kIntervals];
   }
   return volume;
 }

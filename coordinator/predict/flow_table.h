@@ -52,8 +52,16 @@ struct FlowTableConfig {
 // iterations.
 inline constexpr std::size_t kIntervals = 32;
 
+// The intervals that one node reported.
+struct Observer {
+  std::uint64_t ordinal{};  // of its latest report; counts what arrived
+  std::array<Duration, kIntervals> length{};
+  Time last_report;
+};
+
 struct Sighting {
   std::string node;
+  const Observer* observer{};  // the node's; lives as long as the table
   Vantage vantage{};
   WallTime first_seen;
   std::uint64_t first_ordinal{};  // of the node's reports
@@ -104,14 +112,8 @@ class FlowTable {
   const FlowTableConfig& config() const { return config_; }
 
  private:
-  struct Node {
-    std::uint64_t ordinal{};  // of its latest report; counts what arrived
-    std::array<Duration, kIntervals> length{};
-    Time last_report;
-  };
-
   Vantage vantage(const std::string& node, const Subflow& flow) const;
-  void merge(const std::string& node, const Node& observer, const FlowDelta& delta, Time begin,
+  void merge(const std::string& node, const Observer& observer, const FlowDelta& delta, Time begin,
              Time now);
   void locate(const std::string& node, const FlowDelta& delta, Subflow& flow) const;
   void note_onset(Subflow& flow, Time begin) const;
@@ -120,7 +122,7 @@ class FlowTable {
 
   const Topology& topology_;
   FlowTableConfig config_;
-  std::map<std::string, Node> nodes_;
+  std::map<std::string, Observer> nodes_;  // never shrinks: sightings point into it
   std::map<FlowKey, Subflow> subflows_;
   std::uint64_t untracked_{};
 };

@@ -151,34 +151,37 @@ Prediction predict(const Topology& topology, const FlowTable& table,
 
   const std::vector<Declared> known = resolve(topology, declared);
   Components components(topology.hosts().size());
+  std::vector<std::optional<std::uint32_t>> declaration;  // by pair
   for (auto& [nics, subflows] : pairs) {
     drop_replaced(subflows);
     const HostId from = topology[nics.first].host;
     const HostId to = topology[nics.second].host;
-    if (!declared_job(known, from, to))
+    declaration.push_back(declared_job(known, from, to));
+    if (!declaration.back())
       components.join(from.value, to.value);
   }
 
-  std::map<std::string, JobId> jobs;  // by a key that sorts declared ones first, in their order
-  std::vector<std::set<std::string>> hosts;
+  std::vector<JobId> job_of_declaration(declared.size());
+  std::vector<JobId> job_of_component(topology.hosts().size());
+  std::vector<std::vector<HostId>> hosts;
   std::vector<Subflows> members;
-  for (const auto& [nics, subflows] : pairs) {
+  auto next_declaration = declaration.begin();
+  for (auto& [nics, subflows] : pairs) {
+    const std::optional<std::uint32_t> index = *next_declaration++;
     const HostId from = topology[nics.first].host;
     const HostId to = topology[nics.second].host;
-    const auto index = declared_job(known, from, to);
-    const std::string name = index ? declared[*index].name
-                                   : "auto-" + topology[HostId{components.find(from.value)}].name;
-    const std::string job_key = (index ? "d" : "u") + name;
-    const auto [place, added] =
-        jobs.try_emplace(job_key, JobId{static_cast<std::uint32_t>(prediction.jobs.size())});
-    if (added) {
+    const std::uint32_t component = components.find(from.value);
+    JobId& job = index ? job_of_declaration[*index] : job_of_component[component];
+    if (!job.valid()) {
+      job = {static_cast<std::uint32_t>(prediction.jobs.size())};
+      const std::string name =
+          index ? declared[*index].name : "auto-" + topology[HostId{component}].name;
       prediction.jobs.push_back({.name = name, .declared = index.has_value()});
       prediction.demand.jobs.push_back({.name = name});
       hosts.emplace_back();
     }
-    const JobId job = place->second;
-    hosts[job.value].insert(topology[from].name);
-    hosts[job.value].insert(topology[to].name);
+    hosts[job.value].push_back(from);
+    hosts[job.value].push_back(to);
     PredictedFlow flow;
     flow.entry = subflows.front()->entry;
     for (const Subflow* subflow : subflows) {
@@ -190,10 +193,16 @@ Prediction predict(const Topology& topology, const FlowTable& table,
                                        .destination = nics.second,
                                        .subflows = static_cast<std::uint32_t>(subflows.size())});
     prediction.flows.push_back(std::move(flow));
-    members.push_back(subflows);
+    members.push_back(std::move(subflows));
   }
-  for (std::size_t j = 0; j < hosts.size(); ++j)
-    prediction.jobs[j].hosts.assign(hosts[j].begin(), hosts[j].end());
+  for (std::size_t j = 0; j < hosts.size(); ++j) {
+    std::ranges::sort(hosts[j]);
+    const auto repeated = std::ranges::unique(hosts[j]);
+    hosts[j].erase(repeated.begin(), repeated.end());
+    for (const HostId host : hosts[j])
+      prediction.jobs[j].hosts.push_back(topology[host].name);
+    std::ranges::sort(prediction.jobs[j].hosts);
+  }
   weigh(table, prediction, members);
   return prediction;
 }
@@ -208,9 +217,11 @@ std::uint64_t demand_signature(const Prediction& prediction) {
     mix(flow.source.value);
     mix(flow.destination.value);
     mix(flow.subflows);
-    for (const char c : prediction.jobs[flow.job.value].name)
-      mix(static_cast<unsigned char>(c));
+    mix(flow.job.value);
   }
+  for (const PredictedJob& job : prediction.jobs)
+    for (const char c : job.name)
+      mix(static_cast<unsigned char>(c));
   return hash;
 }
 

@@ -6,6 +6,7 @@
 //   heddle-coordinator-cost [OPTIMISER]
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +29,18 @@ constexpr int kLeaves = 64;
 constexpr int kSpines = 32;
 constexpr int kHosts = 32;
 constexpr double kAllowedMs = 20;
+
+// What passed, and what of it this thread had a processor for: on a busy machine they differ.
+struct Cost {
+  double wall_ms{};
+  double processor_ms{};
+};
+
+double processor_ms() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
+}
 
 class Nowhere final : public ServerChannel {
  public:
@@ -101,7 +114,7 @@ struct Bench {
   }
   // All leaves and hosts report; the last report's arrival, the planning and the sending are
   // measured.
-  double interval() {
+  Cost interval() {
     clock.passed += 1s;
     for (int i = 0; i < kLeaves * kHosts; ++i)
       receive(fmt::format("h{}-{}", i / kHosts + 1, i % kHosts + 1),
@@ -119,11 +132,13 @@ struct Bench {
     });
   }
   template <class Work>
-  double timed(Work work) {
+  Cost timed(Work work) {
+    const double cpu = processor_ms();
     const auto begin = std::chrono::steady_clock::now();
     work();
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-        .count();
+    const double wall =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    return {.wall_ms = wall, .processor_ms = processor_ms() - cpu};
   }
   // Every host sends to a host of another leaf, and receives from one.
   void shuffle(std::mt19937_64& random) {
@@ -149,13 +164,17 @@ struct Bench {
   std::uint64_t reports{};
 };
 
-bool show(const char* what, std::vector<double> times, const Bench& bench) {
-  std::ranges::sort(times);
-  const double median = times[times.size() / 2];
-  std::printf("%-44s median %6.2f ms, longest %6.2f ms of %zu; worst job at %.3f\n", what, median,
-              times.back(), times.size(),
-              bench.coordinator->record() != nullptr ? bench.coordinator->record()->worst : 0.0);
-  return median <= kAllowedMs;
+bool show(const char* what, std::vector<Cost> costs, const Bench& bench) {
+  const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
+  std::ranges::nth_element(costs, middle, {}, &Cost::processor_ms);
+  const double processor = middle->processor_ms;
+  std::ranges::sort(costs, {}, &Cost::wall_ms);
+  const double wall = middle->wall_ms;
+  std::printf(
+      "%-36s median %6.2f ms (%6.2f ms of processor), longest %6.2f ms of %zu; worst job at %.3f\n",
+      what, wall, processor, costs.back().wall_ms, costs.size(),
+      bench.coordinator->record() != nullptr ? bench.coordinator->record()->worst : 0.0);
+  return wall <= kAllowedMs;
 }
 
 int run(const std::string& optimiser) {
@@ -167,7 +186,7 @@ int run(const std::string& optimiser) {
   std::printf("%s, seed %llu: %d leaves, %d spines, %d flows\n", optimiser.c_str(),
               static_cast<unsigned long long>(kSeed), kLeaves, kSpines, kLeaves * kHosts);
   std::mt19937_64 random(kSeed);
-  std::vector<double> first;
+  std::vector<Cost> first;
   bool good = true;
   for (int round = 0; round < 5; ++round) {
     Bench bench(optimiser);
@@ -182,12 +201,12 @@ int run(const std::string& optimiser) {
       continue;
     good = show("every flow new, every flow pinned", first, bench) && good;
 
-    std::vector<double> same;
+    std::vector<Cost> same;
     for (int i = 0; i < 12; ++i)
       same.push_back(bench.interval());
     good = show("nothing changed", same, bench) && good;
 
-    std::vector<double> links;
+    std::vector<Cost> links;
     for (int i = 0; i < 40; ++i) {
       const int leaf = static_cast<int>(random() % kLeaves) + 1;
       const int spine = static_cast<int>(random() % kSpines) + 1;

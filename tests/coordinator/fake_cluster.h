@@ -34,9 +34,9 @@ class MemoryHistory final : public History {
  public:
   void keep(WallTime, const std::string&, const Report&) override { ++reports; }
   void keep(WallTime, const std::string&, const LinkChange&) override {}
-  void keep(const PlanRecord& plan) override {
+  void keep(std::shared_ptr<const PlanRecord> plan) override {
     if (!broken)
-      plans.push_back(plan);
+      plans.push_back(*plan);
   }
   void keep(const EventRecord& event) override { events.push_back(event); }
   void read_plan(PlanVersion version, Answer<PlanRecord> answer) override {

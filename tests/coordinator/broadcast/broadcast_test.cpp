@@ -170,16 +170,20 @@ TEST_F(BroadcastTest, RepeatsAnUnconfirmedPlanAsASnapshotAtGrowingDistances) {
 TEST_F(BroadcastTest, BeatsWithVersionAndDigestOfTheNodesPart) {
   broadcast.publish(plan, now);
   broadcast.hello(from("leaf1"), hello(), now);
-  broadcast.tick(now);
-  const auto beats = wire.take<Heartbeat>("leaf1");
-  ASSERT_EQ(beats.size(), 1U);
-  EXPECT_EQ(beats[0].version, plan.version);
-  EXPECT_EQ(beats[0].digest, digest(plan.nodes["leaf1"].pins));
-  EXPECT_EQ(beats[0].lease, Duration(10s));
-  broadcast.tick(now + 500ms);
-  EXPECT_TRUE(wire.take<Heartbeat>("leaf1").empty());
-  broadcast.tick(now + 1s);
-  EXPECT_EQ(wire.take<Heartbeat>("leaf1").size(), 1U);
+  std::vector<int> at;
+  for (int ms = 0; ms < 3000; ms += 5) {
+    broadcast.admit(from("leaf1"), now + std::chrono::milliseconds(ms));
+    broadcast.tick(now + std::chrono::milliseconds(ms));
+    for (const Heartbeat& beat : wire.take<Heartbeat>("leaf1")) {
+      EXPECT_EQ(beat.version, plan.version);
+      EXPECT_EQ(beat.digest, digest(plan.nodes["leaf1"].pins));
+      EXPECT_EQ(beat.lease, Duration(10s));
+      at.push_back(ms);
+    }
+  }
+  ASSERT_EQ(at.size(), 3U) << "one a second";
+  EXPECT_EQ(at[1] - at[0], 1000);
+  EXPECT_EQ(at[2] - at[1], 1000);
 }
 
 TEST_F(BroadcastTest, LeavesAnAgentAloneThatHoldsItsPartAlready) {
@@ -347,6 +351,19 @@ TEST_F(BroadcastTest, LetsTheSwitchOnTheMachineItselfStand) {
   turned.disabled = true;
   broadcast.acknowledged("leaf2", turned, now);
   EXPECT_TRUE(broadcast.disabled().contains("leaf2"));
+}
+
+TEST_F(BroadcastTest, ALateWordOfAnAgentDoesNotUndoTheOffSwitch) {
+  broadcast.hello(from("leaf1"), hello(), now);
+  broadcast.switch_node("leaf1", false, "ann", now);
+  Acknowledgement off = ack("leaf1");
+  off.disabled = true;
+  broadcast.acknowledged("leaf1", off, now);
+  broadcast.acknowledged("leaf1", ack("leaf1"), now);
+  EXPECT_TRUE(broadcast.disabled().contains("leaf1"));
+  wire.sent.clear();
+  broadcast.tick(now + 1s);
+  ASSERT_EQ(wire.take<Switch>("leaf1").size(), 1U);
 }
 
 TEST_F(BroadcastTest, CountsTheReportsThatWereLost) {

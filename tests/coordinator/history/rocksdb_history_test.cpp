@@ -51,13 +51,14 @@ WallTime wall_now() {
   return WallTime(std::chrono::system_clock::now().time_since_epoch());
 }
 
-PlanRecord plan(std::uint64_t generation, WallTime wall = wall_now()) {
-  PlanRecord record;
+std::shared_ptr<PlanRecord> plan(std::uint64_t generation, WallTime wall = wall_now()) {
+  auto made = std::make_shared<PlanRecord>();
+  PlanRecord& record = *made;
   record.wall = wall + std::chrono::nanoseconds(generation);
   record.reason = fmt::format("plan number {}", generation);
   record.plan.version = {1, generation};
   record.plan.nodes["leaf1"] = {"leaf1", {1, generation}, {}};
-  return record;
+  return made;
 }
 
 class RocksDbHistoryTest : public ::testing::Test {
@@ -121,9 +122,9 @@ TEST_F(RocksDbHistoryTest, ReadsBackReportsOfASpanOfTime) {
                   testing::report_of(static_cast<std::uint64_t>(second + 1), {}, 1s,
                                      {testing::delta(key, 1000, "up1")}));
   std::vector<Envelope> got;
-  history->read_reports(
-      begin + 3s, begin + 5s,
-      [&](Result<std::vector<Envelope>> answer) { got = std::move(answer).value(); });
+  history->read_reports(begin + 3s, begin + 5s, [&](Result<std::vector<Envelope>> answer) {
+    got = std::move(answer).value();
+  });
   queue.run_one();
   ASSERT_EQ(got.size(), 2U);
   EXPECT_EQ(std::get<Report>(got[0].message).number, 4U);
@@ -269,10 +270,9 @@ TEST_F(RocksDbHistoryTest, SafetyRule8AFullDiskDegradesHistoryUntilThereIsRoomAg
       while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
       }
     }
-    PlanRecord large = plan(2);
-    large.reason.assign(100000, 'r');
     for (std::uint64_t i = 2; i < 1000 && history->status().ok; ++i) {
-      large.plan.version.generation = i;
+      const std::shared_ptr<PlanRecord> large = plan(i);
+      large->reason.assign(100000, 'r');
       history->keep(large);
       history->drain();
     }
