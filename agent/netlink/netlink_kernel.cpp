@@ -53,11 +53,11 @@ class NetlinkKernel::Impl {
                     std::optional<T> (*parse)(const nlmsghdr&), std::vector<T>& into, Keep keep) {
     Batch request = requests.batch();
     request.begin(type, NLM_F_DUMP, head);
-    return dump(std::move(request), inconsistent, parse, into, keep);
+    return dump(request, inconsistent, parse, into, keep);
   }
   template <class T, class Keep>
-  Result<void> dump(Batch request, bool& inconsistent, std::optional<T> (*parse)(const nlmsghdr&),
-                    std::vector<T>& into, Keep keep) {
+  Result<void> dump(const Batch& request, bool& inconsistent,
+                    std::optional<T> (*parse)(const nlmsghdr&), std::vector<T>& into, Keep keep) {
     const auto interrupted = requests.dump(
         request, [&] { into.clear(); },
         [&](const nlmsghdr& message) {
@@ -92,7 +92,7 @@ class NetlinkKernel::Impl {
     Batch request = requests.batch();
     request.begin(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{})
         .number(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-    return dump(std::move(request), state.inconsistent, parse_link, state.links,
+    return dump(request, state.inconsistent, parse_link, state.links,
                 [](const Link&) { return true; });
   }
 
@@ -190,7 +190,7 @@ Result<void> NetlinkKernel::probe() {
   Batch request = impl_->requests.batch();
   request.begin(RTM_DELNEXTHOP, NLM_F_ACK, nhmsg{});
   int error = 0;
-  const auto done = impl_->requests.exchange(request, [&](const nlmsghdr& message) {
+  auto done = impl_->requests.exchange(request, [&](const nlmsghdr& message) {
     if (const auto answer = parse_answer(message))
       error = answer->error;
   });

@@ -140,7 +140,7 @@ Result<bool> NetlinkSocket::dump(const Batch& request, const std::function<void(
                                  const MessageVisitor& visit) {
   for (int attempt = 1;; ++attempt) {
     begin();
-    const auto interrupted = dump_once(request, visit);
+    auto interrupted = dump_once(request, visit);
     // Whoever watches the notifications, too, gets over what is left of it.
     if (!interrupted || !*interrupted || attempt == kDumpAttempts)
       return interrupted;

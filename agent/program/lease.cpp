@@ -17,7 +17,7 @@ std::string lease_path(const std::string& run_dir) {
 
 }  // namespace
 
-Lease::Lease(std::string run_dir, std::string boot_id)
+Lease::Lease(const std::string& run_dir, std::string boot_id)
     : path_(lease_path(run_dir)), boot_id_(std::move(boot_id)) {}
 
 Result<void> Lease::extend(Time deadline) {

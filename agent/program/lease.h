@@ -19,7 +19,7 @@ struct LeaseRecord {
 
 class Lease {
  public:
-  Lease(std::string run_dir, std::string boot_id);
+  Lease(const std::string& run_dir, std::string boot_id);
 
   // Called with each word from the coordinator, before anything is programmed on it. The file is
   // written only when the deadline moves by a second or more (or back), so it is never later than
