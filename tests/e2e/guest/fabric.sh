@@ -92,3 +92,12 @@ cables:
   - {leaf: leaf2, spine: spine2, leaf_port: up2, spine_port: d2, capacity: 1G}
 YAML
 }
+
+# cut SPINE LEAF: their cable dies at the spine's end; the leaf's end loses its carrier. mend brings it back, as a
+# routing protocol would: the routes that the kernel dropped come again.
+cut() { ip -n "spine$1" link set "d$2" down; }
+mend() {
+  local s=$1 l=$2
+  ip -n spine$s link set d$l up
+  ip -n spine$s route replace 10.$l.0.0/16 via 10.10$l.$s.1 dev d$l proto bgp
+}

@@ -64,3 +64,28 @@ holds() {
   shift
   heddle --json "$@" | tee /tmp/reply.json | jq -e "$filter" >/dev/null || { head -c 3000 /tmp/reply.json; return 1; }
 }
+
+# pins LEAF: how many routes of ours its tables hold.
+pins() { ip -n "$1" -N route show table all | grep -c 'proto 205'; }
+has_pins() { test "$(pins "$1")" -eq "$2"; }
+
+# Two long transfers across the core, one from each NIC of leaf1, checked by completes.
+start_transfers() {
+  local seconds=$1
+  ib_write_bw -d rxe3 -p 18601 -s 1048576 -D "$seconds" -F -m 4096 -t 2 >/tmp/a-server.log 2>&1 &
+  ib_write_bw -d rxe4 -p 18602 -s 1048576 -D "$seconds" -F -m 4096 -t 2 >/tmp/b-server.log 2>&1 &
+  eventually 10 "both servers listen" sh -c "ss -Hltn | grep -q ':18601 ' && ss -Hltn | grep -q ':18602 '"
+  ib_write_bw -d rxe1 -p 18601 -s 1048576 -D "$seconds" -F -m 4096 -t 2 10.2.1.2 >/tmp/a-client.log 2>&1 &
+  first=$!
+  ib_write_bw -d rxe2 -p 18602 -s 1048576 -D "$seconds" -F -m 4096 -t 2 10.2.2.2 >/tmp/b-client.log 2>&1 &
+  second=$!
+}
+running() { kill -0 $first 2>/dev/null && kill -0 $second 2>/dev/null; }
+complete() {
+  wait $first; local a=$?
+  wait $second; local b=$?
+  test "$a $b" = "0 0" || { tail -3 /tmp/a-client.log /tmp/b-client.log; return 1; }
+}
+# The version of the coordinator's plan, to see it change.
+plan_version() { heddle --json status | jq -r .version; }
+replanned() { test "$(plan_version)" != "$1"; }
