@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <regex>
 #include <sstream>
 #include <string>
 
@@ -31,6 +30,21 @@ std::string example() {
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+// The text with every "#key:" made into "key:"; sentences in comments stay.
+std::string uncommented(const std::string& text) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line); result += line + "\n") {
+    const std::size_t hash = line.find_first_not_of(' ');
+    if (hash == std::string::npos || line[hash] != '#')
+      continue;
+    const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", hash + 1);
+    if (end != std::string::npos && end > hash + 1 && line[end] == ':')
+      line.erase(hash, 1);
+  }
+  return result;
 }
 
 TEST(AgentConfig, ReadsWhatIsGivenAndKeepsDefaultsForTheRest) {
@@ -118,8 +132,8 @@ TEST(AgentConfig, FindsItsExampleGood) {
 // What the example comments out are the defaults: uncommented, they change nothing and are all
 // known.
 TEST(AgentConfig, IsDocumentedByItsExample) {
-  const std::regex comment_before_key("\n( *)#([a-z_]+:)");
-  const std::string all = std::regex_replace(example(), comment_before_key, "\n$1$2");
+  const std::string all = uncommented(example());
+  ASSERT_NE(all, example());
   const Result<AgentConfig> written = parse_agent_config(all, "example");
   ASSERT_TRUE(written) << written.error().message;
   const Result<AgentConfig> left_out = parse_agent_config(example(), "example");
