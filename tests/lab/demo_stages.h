@@ -71,6 +71,7 @@ class Stage {
                                const std::string& what);
   Result<void> count_moves(std::uint64_t from, const ClusterStatus& now);
   Result<std::vector<PinPlace>> pins_through(int spine, int leaf);
+  double outage_since(Time event);
   // Probes lost in here are lost by moves.
   void expect_no_loss(Time from, Time to) { quiet_.emplace_back(from, to); }
 

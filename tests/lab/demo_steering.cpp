@@ -116,6 +116,19 @@ Result<void> Stage::steer() {
   return {};
 }
 
+// The longest time for which a flow's probes did not come through, in milliseconds. What is lost
+// after that is lost by moves.
+double Stage::outage_since(Time event) {
+  std::this_thread::sleep_for(kDrain);
+  Duration longest{};
+  quiet_since_ = event;
+  for (const Outage& outage : traffic_->probe_outages(event - kInQueues, boot_now() - kDrain)) {
+    longest = std::max(longest, outage.length());
+    quiet_since_ = std::max(quiet_since_, outage.end);
+  }
+  return milliseconds(longest);
+}
+
 Result<void> Stage::fail_near() {
   dead_spine_ = 1 + static_cast<int>(random_() % static_cast<unsigned>(options_.fabric.spines));
   const int leaves = options_.fabric.leaves;
@@ -127,11 +140,7 @@ Result<void> Stage::fail_near() {
   auto converged = await_plan(generation_, 2 * leaves, cut, "a plan without the dead spine");
   if (!converged)
     return tl::unexpected(converged.error());
-  std::this_thread::sleep_for(kDrain);
-  const Time now = boot_now();
-  const Duration back = traffic_->probe_outage(cut, now - kDrain);
-  quiet_since_ = cut + back;
-  result_.near_traffic_back_ms = milliseconds(back);
+  result_.near_traffic_back_ms = outage_since(cut);
   result_.near_replanned_ms = milliseconds(converged->last_change - cut);
   console_.say(
       fmt::format("traffic back after {:.0f} ms by the kernel itself; the new plan is "
@@ -235,10 +244,7 @@ Result<void> Stage::fail_far() {
   auto converged = await_plan(generation_, 2 * (spec.leaves + 1), cut, "a plan without the cable");
   if (!converged)
     return tl::unexpected(converged.error());
-  std::this_thread::sleep_for(kDrain);
-  const Duration back = traffic_->probe_outage(cut, boot_now() - kDrain);
-  quiet_since_ = cut + back;
-  result_.far_traffic_back_ms = milliseconds(back);
+  result_.far_traffic_back_ms = outage_since(cut);
   result_.far_replanned_ms = milliseconds(converged->last_change - cut);
   console_.say(
       fmt::format("`main` withdrew it after {:.0f} ms, the agents their pins {:.1f} ms later; "

@@ -143,6 +143,7 @@ int PinWatch::overruns() const {
 }
 
 void PinWatch::run() {
+  run_before_others();
   std::vector<pollfd> watched{{.fd = stop_, .events = POLLIN, .revents = 0}};
   for (const int socket : sockets_)
     watched.push_back({.fd = socket, .events = POLLIN, .revents = 0});

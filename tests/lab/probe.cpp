@@ -43,24 +43,27 @@ ProbeCounts ProbeLog::between(Time from, Time to) const {
   return counts;
 }
 
-Duration ProbeLog::outage(Time event, Time until) const {
-  bool lost = false;
+std::optional<Outage> ProbeLog::outage(Time from, Time to) const {
+  std::optional<Outage> outage;
+  Time last_arrived = from;
   bool back = true;
-  Time since{};
   for (const Packet& packet : packets_) {
-    if (packet.sent < event || packet.sent >= until)
+    if (packet.sent < from || packet.sent >= to)
       continue;
     if (!packet.received) {
-      lost = true;
+      if (!outage)
+        outage = Outage{last_arrived, to};
       back = false;
-    } else if (!back) {
-      back = true;
-      since = packet.sent;
+      outage->end = to;  // until something arrives again
+    } else {
+      last_arrived = packet.sent;
+      if (outage && !back) {
+        back = true;
+        outage->end = packet.sent;
+      }
     }
   }
-  if (!lost)
-    return Duration::zero();
-  return (back ? since : until) - event;
+  return outage;
 }
 
 }  // namespace heddle::lab

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/core/units.h"
@@ -17,6 +18,13 @@ struct ProbeCounts {
   ProbeCounts& operator+=(const ProbeCounts& other);
 };
 
+// Nothing came through in between; an upper bound, by at most twice the probes' interval.
+struct Outage {
+  Time begin;
+  Time end;
+  Duration length() const { return end - begin; }
+};
+
 class ProbeLog {
  public:
   // The number of the packet that is being sent.
@@ -27,10 +35,10 @@ class ProbeLog {
   // Of the packets sent in [from, to). What is still on its way counts as lost, so ask a while
   // later.
   ProbeCounts between(Time from, Time to) const;
-  // From `event` to the sending of the first packet that arrived after the last one lost, among
-  // those sent before `until`; zero if none sent after the event was lost. Nothing arrived again:
-  // the whole span.
-  Duration outage(Time event, Time until) const;
+  // Among the packets sent in [from, to): from the last that arrived before the first lost one, to
+  // the first that arrived after the last lost one, by their times of sending. Nothing if none was
+  // lost.
+  std::optional<Outage> outage(Time from, Time to) const;
 
  private:
   struct Packet {

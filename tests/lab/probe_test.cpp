@@ -39,20 +39,33 @@ TEST(ProbeLog, CountsOvertakenPacketsAsReorderedAndRepeatedOnesAsDuplicates) {
   EXPECT_EQ(counts.duplicates, 1U);
 }
 
-// The event is at 15 ms; 2, 3 and 5 are lost; the first after the last of them is sent at 60 ms.
-TEST(ProbeLog, AnOutageLastsUntilNothingIsLostAnyMore) {
+// 2, 3 and 5 are lost: nothing is sure between the arrivals of 1, sent at 10 ms, and of 6, sent at
+// 60 ms.
+TEST(ProbeLog, AnOutageLastsFromArrivalToArrivalAroundEverythingLost) {
   ProbeLog log = ten_sent();
   for (const std::uint64_t number : {0, 1, 4, 6, 7, 8, 9})
     log.on_received(number);
-  EXPECT_EQ(log.outage(at(15), at(100)), 45ms);
-  EXPECT_EQ(log.outage(at(55), at(100)), 0ms);
+  const auto outage = log.outage(at(0), at(100));
+  ASSERT_TRUE(outage);
+  EXPECT_EQ(outage->begin, at(10));
+  EXPECT_EQ(outage->end, at(60));
+  EXPECT_EQ(outage->length(), 50ms);
+}
+
+TEST(ProbeLog, ThereIsNoOutageWhereNothingIsLost) {
+  ProbeLog log = ten_sent();
+  for (const std::uint64_t number : {0, 1, 4, 6, 7, 8, 9})
+    log.on_received(number);
+  EXPECT_FALSE(log.outage(at(55), at(100)));
 }
 
 TEST(ProbeLog, AnOutageThatDoesNotEndFillsTheSpan) {
   ProbeLog log = ten_sent();
   for (const std::uint64_t number : {0, 1, 2})
     log.on_received(number);
-  EXPECT_EQ(log.outage(at(25), at(100)), 75ms);
+  const auto outage = log.outage(at(0), at(100));
+  ASSERT_TRUE(outage);
+  EXPECT_EQ(outage->length(), 80ms);  // from 2, sent at 20 ms
 }
 
 TEST(ProbeLog, IgnoresNumbersThatWereNeverSent) {

@@ -5,6 +5,7 @@
 #include <linux/rtnetlink.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +38,10 @@ Time boot_now() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   return Time(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
+
+void run_before_others() {
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), -10);
 }
 
 std::uint32_t nexthop_of(int spine) {
@@ -183,6 +188,7 @@ void Routing::complain(const Result<void>& result) {
 }
 
 void Routing::run() {
+  run_before_others();
   std::vector<pollfd> watched{{.fd = stop_, .events = POLLIN, .revents = 0}};
   for (const int monitor : monitors_)
     watched.push_back({.fd = monitor, .events = POLLIN, .revents = 0});

@@ -21,6 +21,10 @@ namespace heddle::lab {
 
 Time boot_now();  // CLOCK_BOOTTIME
 
+// The calling thread stands for hardware or for an instrument: it does not wait its turn behind
+// programs.
+void run_before_others();
+
 // Which cables are up, leaf-major; numbers count from 1.
 class Cables {
  public:

@@ -305,12 +305,13 @@ ProbeCounts Traffic::probes_between(Time from, Time to) {
   });
 }
 
-Duration Traffic::probe_outage(Time event, Time until) {
+std::vector<Outage> Traffic::probe_outages(Time from, Time to) {
   return call([&] {
-    Duration longest{};
+    std::vector<Outage> outages;
     for (const auto& probe : probes_)
-      longest = std::max(longest, probe->log.outage(event, until));
-    return longest;
+      if (const auto outage = probe->log.outage(from, to))
+        outages.push_back(*outage);
+    return outages;
   });
 }
 

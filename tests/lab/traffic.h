@@ -96,8 +96,8 @@ class Traffic {
   // RoCE), so many a second; zero ends it. Numbers go on.
   void probe(int per_second);
   ProbeCounts probes_between(Time from, Time to);
-  // The longest outage of any flow (ProbeLog::outage).
-  Duration probe_outage(Time event, Time until);
+  // ProbeLog::outage of every flow that had one.
+  std::vector<Outage> probe_outages(Time from, Time to);
 
  private:
   struct Host;

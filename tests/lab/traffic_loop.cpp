@@ -2,7 +2,6 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,7 +29,7 @@ void act_as_hardware() {
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(::sysconf(_SC_NPROCESSORS_ONLN) - 1), &one);
   ::sched_setaffinity(0, sizeof(one), &one);
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), -10);
+  run_before_others();
 }
 
 }  // namespace

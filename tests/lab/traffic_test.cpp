@@ -202,7 +202,7 @@ TEST(Traffic, RecoversFromALossyMomentAndCountsIt) {
   EXPECT_GT(repeated, 0U);
   EXPECT_GT(lab.traffic->probes_between(begin, restored).lost, 0U);
   EXPECT_EQ(lab.traffic->probes_between(restored + 500ms, boot_now() - 200ms).lost, 0U);
-  EXPECT_GT(lab.traffic->probe_outage(begin, boot_now()), 0ms);
+  EXPECT_FALSE(lab.traffic->probe_outages(begin, boot_now()).empty());
 }
 
 TEST(Traffic, ANameThatIsNoHostIsRefused) {
