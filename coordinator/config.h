@@ -24,7 +24,7 @@ struct CoordinatorConfig {
   Duration lease{std::chrono::seconds(120)};
   Duration flow_memory{std::chrono::seconds(30)};
   Duration history{std::chrono::hours(24 * 7)};
-  std::string optimiser{"edge-colouring"};
+  std::string optimiser{"heddle"};
   double hysteresis{0.02};
   Rate elephant_rate{100e6};
   Bytes elephant_message{1 << 20};

@@ -68,7 +68,7 @@ class Coordinator {
   // The plan of an earlier run goes on under the new epoch, so that a restart moves nothing.
   // Without one, agents are sent nothing before their flows have been seen for two report
   // intervals.
-  void restore(PlanRecord last);
+  void restore(const PlanRecord& last);
 
   void received(const Sender& sender, const Envelope& envelope);
   void step();

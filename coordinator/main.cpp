@@ -210,7 +210,7 @@ int run(const Inputs& inputs) {
                            .log = write},
                           inputs.jobs, std::move(*operators));
   if (Result<PlanRecord> last = history.last_plan(std::chrono::seconds(5)))
-    coordinator.restore(std::move(*last));
+    coordinator.restore(*last);
   else if (last.error().code != Errc::not_found)
     log_warning("the last plan is not known, agents keep theirs until the first new one: {}",
                 last.error().message);

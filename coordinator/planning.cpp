@@ -147,17 +147,17 @@ void Coordinator::follow_epoch() {
   take(std::move(again), fmt::format("the same pins under epoch {}", epoch));
 }
 
-void Coordinator::restore(PlanRecord last) {
+void Coordinator::restore(const PlanRecord& last) {
   HEDDLE_CHECK(!record_);
   PlanVersion next = parts_.reign.version();
   ++next.generation;
   PlanAndMoves again;
-  for (auto& [node, part] : last.plan.nodes) {
+  for (const auto& [node, part] : last.plan.nodes) {
     // A fabric file may have lost a leaf since then.
     if (!topology_.find_leaf(node))
       continue;
-    part.version = next;
-    again.plan.nodes[node] = std::move(part);
+    NodePlan& renewed = again.plan.nodes[node] = part;
+    renewed.version = next;
   }
   take(std::move(again),
        fmt::format("plan {} goes on after a restart", to_string(last.plan.version)));

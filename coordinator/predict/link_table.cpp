@@ -76,8 +76,9 @@ void LinkTable::count(const std::string& node, const Report& report) {
     const auto links = links_at(topology_, *leaf, port.name);
     if (!links)
       continue;
-    auto [place, first] = counters_.try_emplace({*leaf, port.name});
-    Counter& before = place->second;
+    const auto counter = counters_.try_emplace({*leaf, port.name});
+    const bool first = counter.second;
+    Counter& before = counter.first->second;
     const auto rate = [&](std::uint64_t now, std::uint64_t then) -> std::optional<Rate> {
       // A counter that went back is a reset, a missing report makes the interval unknown.
       if (first || report.number != before.report + 1 || now < then)
@@ -99,8 +100,8 @@ const std::vector<LeafId>& LinkTable::leaves_behind(const Prefix& prefix) {
         for (const AttachmentId id : nic.attachments)
           place->second.push_back(topology_[id].leaf);
     std::ranges::sort(place->second);
-    const auto repeated = std::ranges::unique(place->second);
-    place->second.erase(repeated.begin(), repeated.end());
+    place->second.erase(std::unique(place->second.begin(), place->second.end()),
+                        place->second.end());
   }
   return place->second;
 }
@@ -114,8 +115,7 @@ void LinkTable::rebuild_forbidden() {
         forbidden_.push_back({leaf, to, *cable});
     }
   std::ranges::sort(forbidden_);
-  const auto repeated = std::ranges::unique(forbidden_);
-  forbidden_.erase(repeated.begin(), repeated.end());
+  forbidden_.erase(std::unique(forbidden_.begin(), forbidden_.end()), forbidden_.end());
 }
 
 }  // namespace heddle

@@ -75,8 +75,9 @@ std::optional<std::uint32_t> declared_job(const std::vector<Declared>& jobs, Hos
   return std::nullopt;
 }
 
-// Bytes of the remembered intervals. They are comparable within a job when all its flows were
-// watched for the same, long enough, time; otherwise all weigh 1.
+// Bytes of a period, where all flows of a job were watched long enough and keep one period. Without
+// a period, bytes only say what a flow got: a flow that shares a link would weigh less for it, and
+// be left there.
 void weigh(const FlowTable& table, Prediction& prediction, const std::vector<Subflows>& members) {
   std::vector<std::vector<std::size_t>> by_job(prediction.jobs.size());
   for (std::size_t i = 0; i < prediction.demand.flows.size(); ++i)
@@ -111,12 +112,12 @@ void weigh(const FlowTable& table, Prediction& prediction, const std::vector<Sub
       known = known && bytes > 0;
     }
     PredictedJob& job = prediction.jobs[j];
-    job.weights_known = known;
     if (periodic)
       job.period = period;
-    if (!known)
+    job.weights_known = known && job.period;
+    if (!job.weights_known)
       continue;
-    const double seconds = job.period ? std::chrono::duration<double>(*job.period).count() : 1.0;
+    const double seconds = std::chrono::duration<double>(*job.period).count();
     for (auto& [weight, flow] : weights)
       weight *= seconds;
     // Groups of nearly equal weights, from the smallest up, each weighing its mean.
@@ -197,8 +198,7 @@ Prediction predict(const Topology& topology, const FlowTable& table,
   }
   for (std::size_t j = 0; j < hosts.size(); ++j) {
     std::ranges::sort(hosts[j]);
-    const auto repeated = std::ranges::unique(hosts[j]);
-    hosts[j].erase(repeated.begin(), repeated.end());
+    hosts[j].erase(std::unique(hosts[j].begin(), hosts[j].end()), hosts[j].end());
     for (const HostId host : hosts[j])
       prediction.jobs[j].hosts.push_back(topology[host].name);
     std::ranges::sort(prediction.jobs[j].hosts);

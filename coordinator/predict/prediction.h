@@ -21,7 +21,7 @@ struct PredictedJob {
   std::string name;
   bool declared{};
   std::vector<std::string> hosts{};  // those of its flows, sorted
-  bool weights_known{};  // else every weight is 1; bytes of a period, or of a second without one
+  bool weights_known{};              // bytes of a period; else every weight is 1
   std::optional<Duration> period{};
   bool operator==(const PredictedJob&) const = default;
 };

@@ -313,7 +313,7 @@ class FakeCluster final : public MessagePort {
   HandClock clock;
   MemoryHistory history;
   MemoryStore store;
-  std::unique_ptr<Optimiser> optimiser{make_optimiser("edge-colouring")};
+  std::unique_ptr<Optimiser> optimiser{make_optimiser("heddle")};
   CoordinatorSettings settings;
   std::optional<Reign> reign;
   std::optional<Coordinator> coordinator;

@@ -110,12 +110,14 @@ TEST_F(PredictionTest, BelievesDeclarationsBeforeComponents) {
   EXPECT_EQ(flows, (std::map<std::string, int>{{"auto-h3-1", 1}, {"llama", 2}}));
 }
 
-// 2.0, 2.4 and 4.0 MB a second: the first two are within 25 % and count as 2.2.
+// 2.0, 2.4 and 4.0 MB an iteration: the first two are within 25 % and count as 2.2.
 TEST_F(PredictionTest, TakesWeightsWithinAQuarterForEqual) {
-  for (int i = 0; i < 12; ++i) {
-    send(1, 1, 2, 1, 2000000);
-    send(2, 1, 3, 1, 2400000);
-    send(3, 1, 1, 1, 4000000);
+  for (int i = 0; i < 32; ++i) {
+    if (i % 4 == 0) {
+      send(1, 1, 2, 1, 2000000);
+      send(2, 1, 3, 1, 2400000);
+      send(3, 1, 1, 1, 4000000);
+    }
     pass();
   }
   const Prediction prediction = predicted();
@@ -124,6 +126,19 @@ TEST_F(PredictionTest, TakesWeightsWithinAQuarterForEqual) {
   EXPECT_DOUBLE_EQ(prediction.demand.flows[0].weight, 2.2e6);
   EXPECT_DOUBLE_EQ(prediction.demand.flows[1].weight, 2.2e6);
   EXPECT_DOUBLE_EQ(prediction.demand.flows[2].weight, 4.0e6);
+}
+
+// A flow that gets a third because it shares its link must not be taken for one that wants a third.
+TEST_F(PredictionTest, DoesNotTakeWhatAFlowGotForWhatItWants) {
+  for (int i = 0; i < 32; ++i) {
+    send(1, 1, 2, 1, 3000000);
+    send(2, 1, 3, 1, 1000000);
+    pass();
+  }
+  const Prediction prediction = predicted();
+  ASSERT_EQ(prediction.demand.flows.size(), 2U);
+  EXPECT_FALSE(prediction.jobs[0].weights_known);
+  EXPECT_DOUBLE_EQ(prediction.demand.flows[0].weight, prediction.demand.flows[1].weight);
 }
 
 TEST_F(PredictionTest, WeighsAllEqualUntilAllWereWatchedLongEnough) {

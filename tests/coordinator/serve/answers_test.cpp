@@ -1,0 +1,138 @@
+// What is not known, as JSON. The answers about a running network are tested with a whole cluster
+// (../cluster_test.cpp).
+#include "coordinator/serve/answers.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/coordinator/small_fabric.h"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::address;
+using testing::delta;
+using testing::wire_key;
+
+class Memory final : public EpochStore {
+ public:
+  Result<std::uint64_t> load_epoch() override { return 0; }
+  Result<void> store_epoch(std::uint64_t) override { return {}; }
+};
+class Nowhere final : public MessagePort {
+ public:
+  Result<void> send(const std::string&, const Message&) override { return {}; }
+};
+
+class AnswersTest : public ::testing::Test {
+ protected:
+  NetworkView view() {
+    return {.topology = topology,
+            .flows = flows,
+            .links = links,
+            .broadcast = broadcast,
+            .declared = {},
+            .disabled_jobs = disabled_jobs,
+            .prediction = prediction,
+            .planning = planning,
+            .routing = routing,
+            .efficiency = efficiency,
+            .bound = {},
+            .record = nullptr,
+            .since = [](const std::string&, const SteeringUnit&) -> std::optional<WallTime> {
+              return std::nullopt;
+            },
+            .history = {.ok = true, .reason = ""},
+            .version = {1, 0},
+            .software = "test",
+            .now = Time(100s),
+            .uptime = 1s};
+  }
+
+  Topology topology{testing::small_fabric(2, 2, 2)};
+  FlowTable flows{topology, {}};
+  LinkTable links{topology};
+  Memory store;
+  Nowhere port;
+  Reign reign{*Reign::begin(store)};
+  Broadcast broadcast{{}, reign, port, [](const Notice&) {}};
+  std::set<std::string> disabled_jobs;
+  Prediction prediction;
+  PlanningProblem planning;
+  Routing routing;
+  std::optional<Efficiency> efficiency;
+};
+
+TEST_F(AnswersTest, SafetyRule7WhatNobodySeesIsNullOrUnobservableAndNeverZero) {
+  flows.add(
+      "h1-1",
+      testing::report_of(1, Time(0s), 1s, {delta(wire_key(address(1, 1), address(2, 1)), 4096)}),
+      Time(1s));
+  const json flow = json::parse(flows_json(view()))["flows"][0];
+  EXPECT_TRUE(flow["rate_bps"].is_null()) << "its last report is 99 seconds old";
+  EXPECT_TRUE(flow["message_length"].is_null());
+  EXPECT_TRUE(flow["job"].is_null());
+  EXPECT_EQ(flow["observed_path"], "unobservable");
+  EXPECT_EQ(flow["planned_path"], "ecmp");
+  EXPECT_EQ(flow["seen_by"], json::array({"h1-1"}));
+
+  const json link = json::parse(links_json(view()))["links"][0];
+  EXPECT_TRUE(link["rate_bps"].is_null());
+  const json status = json::parse(status_json(view()));
+  EXPECT_TRUE(status["efficiency"]["worst"].is_null());
+  EXPECT_TRUE(status["last_plan"].is_null());
+  EXPECT_TRUE(status["bound"].is_null());
+}
+
+TEST_F(AnswersTest, ExplainsWhyAMouseHasNoPath) {
+  flows.add("leaf1",
+            testing::report_of(1, Time(0s), 1s,
+                               {delta(wire_key(address(1, 1), address(2, 1)), 4096, "up2")}),
+            Time(1s));
+  const std::vector<std::string> words{"10.1.1.2", "10.2.1.2"};
+  const Result<std::string> answer = explain_json(view(), words);
+  ASSERT_TRUE(answer) << answer.error().message;
+  const json why = json::parse(*answer);
+  EXPECT_EQ(why["path"], "spine2");
+  EXPECT_NE(why["reason"].get<std::string>().find("mouse"), std::string::npos);
+}
+
+TEST_F(AnswersTest, TellsAFlowThatIsNotSeenFromAWordThatIsNoFlow) {
+  const auto code = [&](std::vector<std::string> words) {
+    return explain_json(view(), words).error().code;
+  };
+  EXPECT_EQ(code({"10.1.1.2 10.2.1.2"}), Errc::not_found);
+  EXPECT_EQ(code({"10.1.1.2:50000", "10.2.1.2"}), Errc::not_found);
+  EXPECT_EQ(code({"10.1.1.2:x", "10.2.1.2"}), Errc::invalid_argument);
+  EXPECT_EQ(code({"10.1.1.2"}), Errc::invalid_argument);
+  EXPECT_EQ(code({}), Errc::invalid_argument);
+}
+
+TEST(PlanVersions, AreReadAsTheyAreWritten) {
+  EXPECT_EQ(parse_version("3.17"), (PlanVersion{3, 17}));
+  for (const char* text : {"", "3", "3.", ".17", "3.17.1", "3.x", "-1.2", "99999999999999999999.1"})
+    EXPECT_FALSE(parse_version(text)) << text;
+}
+
+TEST(PlanDiffs, NameWhatIsSetAndWhatIsRemoved) {
+  const Pin first{ByPortAndDestination{"p1", address(2, 1)}, PortTableRoute{"up1"}, "a"};
+  const Pin moved{first.unit, PortTableRoute{"up2"}, "b"};
+  const Pin other{ByPortAndDestination{"p2", address(2, 2)}, PortTableRoute{"up1"}, "c"};
+  RoutePlan from, to;
+  from.version = {1, 1};
+  to.version = {1, 2};
+  from.nodes["leaf1"] = {"leaf1", {1, 1}, {first, other}};
+  to.nodes["leaf1"] = {"leaf1", {1, 2}, {moved}};
+  const json change = json::parse(plan_diff_json(from, to));
+  ASSERT_EQ(change["set"].size(), 1U);
+  EXPECT_EQ(change["set"][0]["target"], "via up2");
+  EXPECT_EQ(change["set"][0]["reason"], "b");
+  ASSERT_EQ(change["removed"].size(), 1U);
+  EXPECT_EQ(change["removed"][0]["unit"], to_string(other.unit));
+}
+
+}  // namespace
+}  // namespace heddle
