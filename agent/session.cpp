@@ -143,8 +143,10 @@ void Session::on(Time now, const PlanDiff& diff) {
     return;
   if (!plan_)
     return ask_for_snapshot(now, "a diff came, and there is no plan here");
-  if (diff.version == plan_->version && diff.digest == digest(plan_->pins))
-    return;  // a harmless repeat
+  if (diff.version == plan_->version && diff.digest == digest(plan_->pins)) {
+    owes_acknowledgement_ = true;  // a repeat: the acknowledgement was lost
+    return;
+  }
   Result<NodePlan> next = apply(*plan_, diff).and_then([this](NodePlan plan) {
     return accept_plan(std::move(plan), config_.node, highest_seen_);
   });
@@ -172,6 +174,8 @@ void Session::on(Time now, const Snapshot& snapshot) {
   }
   if (digest(plan->pins) != snapshot.digest)
     return ask_for_snapshot(now, "the snapshot's pins do not have the announced digest");
+  if (plan_ == *plan)
+    owes_acknowledgement_ = true;  // a repeat: the acknowledgement was lost
   take_over(now, *std::move(plan));
 }
 

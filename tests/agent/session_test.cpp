@@ -214,6 +214,21 @@ TEST_F(SessionTest, AsksForASnapshotWhenTheHeartbeatsDigestIsAnother) {
   EXPECT_EQ(agent.take<SnapshotRequest>().size(), 1u);
 }
 
+TEST_F(SessionTest, AcknowledgesARepeatedPlanAgain) {
+  Harness agent(store);
+  agent.welcome();
+  const NodePlan first = plan({3, 1});
+  const NodePlan second = plan({3, 2}, {pin("p1", kFar, "up3")});
+  agent.say(snapshot_of(first));
+  agent.session.acknowledge(holding({3, 1}, 1));  // and it is lost on its way
+  agent.say(snapshot_of(first));
+  EXPECT_TRUE(agent.session.owes_acknowledgement()) << "a repeated snapshot";
+  agent.say(diff(first, second));
+  agent.session.acknowledge(holding({3, 2}, 1));
+  agent.say(diff(first, second));
+  EXPECT_TRUE(agent.session.owes_acknowledgement()) << "a repeated diff";
+}
+
 TEST_F(SessionTest, TakesANewVersionOfTheSamePinsFromTheHeartbeat) {
   Harness agent(store);
   agent.welcome();
