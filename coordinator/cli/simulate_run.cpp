@@ -95,6 +95,7 @@ Result<sim::Sweep> judge_import(const std::string& path) {
     return fail(routed.error().code == Errc::invalid_argument ? Errc::parse : routed.error().code,
                 fmt::format("{}: {}", path, routed.error().message));
   sim::Row row{.scheme = "imported"};
+  row.flows = routed->demand.flows.size();
   row.at.workload = std::filesystem::path(path).filename().string();
   row.at.concurrent = static_cast<std::uint32_t>(routed->demand.jobs.size());
   for (const FlowDemand& flow : routed->demand.flows)

@@ -136,6 +136,8 @@ Bound bound_of_all(const Scenario& scenario) {
 Row run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinates& at,
              const CellOptions& options, const Bound& bound) {
   Row row{.scheme = std::string(scheme.name()), .at = at};
+  for (const SimJob& job : scenario.workload.jobs)
+    row.flows += job.flows.size();
   const LinkState links = links_of(scenario);
   const std::vector<std::uint32_t> jobs = all_jobs(scenario);
 

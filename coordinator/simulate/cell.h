@@ -45,6 +45,7 @@ struct CellOptions {
 struct Row {
   std::string scheme{};
   Coordinates at{};
+  std::size_t flows{};
   Epoch all{};                         // all jobs communicating, placed from nothing
   std::vector<Epoch> epochs{};         // over simulated time
   std::vector<double> allreduce_ms{};  // by job, the mean over its iterations; NaN if none ended

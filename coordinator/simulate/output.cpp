@@ -60,6 +60,7 @@ Json row_json(const Row& row, const OutputOptions& options) {
             {"oversubscription", row.at.oversubscription},
             {"qps", row.at.qps},
             {"seed", row.at.seed},
+            {"flows", row.flows},
             {"efficiency", efficiency.ascending},
             {"efficiency_by_job", efficiency.by_job},
             {"worst", efficiency.worst},
@@ -276,6 +277,12 @@ std::vector<std::string> findings(const Sweep& sweep) {
       for (const std::string& where : v.below)
         lines.push_back("  heddle " + where);
   }
+  for (const Gain& gain : gains(sweep.rows))
+    lines.push_back(
+        fmt::format("{}: {} queue pairs over one path: the worst job {:.2f} times as efficient in "
+                    "the mean of {} cells "
+                    "({:.2f} to {:.2f})",
+                    gain.scheme, gain.qps, gain.mean, gain.cells, gain.least, gain.most));
   lines.insert(lines.end(), sweep.notes.begin(), sweep.notes.end());
   std::map<std::string, std::size_t> notes;
   for (const Row& row : sweep.rows)

@@ -144,7 +144,8 @@ std::string report_html(const Sweep& sweep, const std::string& command,
   html +=
       "</ul>\n<p>A job's efficiency is the time its communication would take if only its NICs "
       "limited it, over the "
-      "time it takes; 1 is the best. \"At least\" is the smallest possible maximum of subflows on a "
+      "time it takes; 1 is the best. \"At least\" is the smallest possible maximum of subflows on "
+      "a "
       "link, and \"% of "
       "bound\" compares the worst-off job with what no routing can beat. With several seeds a line "
       "shows the worst "

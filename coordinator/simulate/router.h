@@ -34,7 +34,8 @@ struct Epoch {
   Efficiency efficiency{};            // without the subflows' rates
   Bound bound{};
   Duration solver{};
-  std::uint32_t moves{};  // units that had a live path and were given another
+  std::uint32_t link_changes{};  // before it, in simulated time
+  std::uint32_t moves{};         // units that had a live path and were given another
   bool proven{};
   std::vector<std::string> notes{};
 };

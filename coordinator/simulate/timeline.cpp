@@ -107,6 +107,7 @@ class Run {
         const LinkEvent& event = options_.events[timer.subject];
         links_.set(*scenario_.topology, event.cable, event.up);
         links_changed_ = true;
+        ++link_changes_;
         break;
       }
       case TimerKind::compute_over:
@@ -215,6 +216,7 @@ class Run {
     const bool due = periodic ? period_over_ || links_changed_ : jobs_changed_ || links_changed_;
     if (due && !active.empty()) {
       result_.epochs.push_back(router_.route(active, links_, Duration(now_)));
+      result_.epochs.back().link_changes = link_changes_;
       rates_.set_paths(router_.paths());
     } else if (periodic && jobs_changed_ && !active.empty()) {
       router_.hash_missing(active, links_);
@@ -236,6 +238,7 @@ class Run {
   std::uint32_t running_{};  // jobs with iterations left
   bool jobs_changed_{};
   bool links_changed_{};
+  std::uint32_t link_changes_{};  // so far
   bool period_over_{};
   Timeline result_;
 };

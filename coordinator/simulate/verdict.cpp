@@ -12,18 +12,20 @@ constexpr double kAtBound = 100.0 - 1e-6;
 constexpr std::size_t kMostNamed = 5;
 
 using Jobs = std::vector<std::uint32_t>;
+// Epochs are alike if the same jobs communicate over the same links.
+using Situation = std::pair<std::uint32_t, Jobs>;
 
-// By the jobs that communicate: the worst and the best of what a scheme made of them.
+// By situation: the worst and the best of what a scheme made of them.
 struct Range {
   const Efficiency* worst{};
   const Efficiency* best{};
 };
 
-std::map<Jobs, Range> by_jobs(const Row& row) {
-  std::map<Jobs, Range> ranges;
+std::map<Situation, Range> by_situation(const Row& row) {
+  std::map<Situation, Range> ranges;
   for (const Epoch& epoch : row.epochs) {
-    const auto [it, fresh] =
-        ranges.try_emplace(epoch.jobs, Range{&epoch.efficiency, &epoch.efficiency});
+    const auto [it, fresh] = ranges.try_emplace({epoch.link_changes, epoch.jobs},
+                                                Range{&epoch.efficiency, &epoch.efficiency});
     if (fresh)
       continue;
     if (compare(epoch.efficiency, *it->second.worst) < 0)
@@ -62,16 +64,16 @@ class Judge {
   }
 
   void judge_cell(std::span<const Row> cell) {
-    std::vector<std::map<Jobs, Range>> epochs;
+    std::vector<std::map<Situation, Range>> epochs;
     for (const Row& row : cell)
-      epochs.push_back(by_jobs(row));
+      epochs.push_back(by_situation(row));
     for (std::size_t i = 0; i < cell.size(); ++i) {
       count(cell[i]);
       if (!comparable(cell[i]))
         continue;
       Verdict& mine = verdict(cell[i].scheme);
       bool below = false;
-      std::map<Jobs, bool> epochs_below;
+      std::map<Situation, bool> epochs_below;
       for (std::size_t k = 0; k < cell.size(); ++k) {
         if (k == i || !comparable(cell[k]))
           continue;
@@ -79,13 +81,13 @@ class Judge {
           below = true;
           name(mine, fmt::format("below {}: {}", cell[k].scheme, describe(cell[i].at)));
         }
-        for (const auto& [jobs, range] : epochs[i])
-          if (const auto other = epochs[k].find(jobs);
+        for (const auto& [situation, range] : epochs[i])
+          if (const auto other = epochs[k].find(situation);
               other != epochs[k].end() && compare(*range.worst, *other->second.best) < 0 &&
-              !epochs_below[jobs]) {
-            epochs_below[jobs] = true;
+              !epochs_below[situation]) {
+            epochs_below[situation] = true;
             name(mine, fmt::format("below {}: {}, jobs {} communicating", cell[k].scheme,
-                                   describe(cell[i].at), fmt::join(jobs, " ")));
+                                   describe(cell[i].at), fmt::join(situation.second, " ")));
           }
       }
       mine.cells_below += below ? 1 : 0;
@@ -130,6 +132,33 @@ std::string describe(const Coordinates& at) {
   if (at.qps != 1)
     text += fmt::format(", {} queue pairs", at.qps);
   return text + fmt::format(", seed {}", at.seed);
+}
+
+std::vector<Gain> gains(const std::vector<Row>& rows) {
+  std::vector<Gain> result;
+  for (const Row& row : rows) {
+    if (row.at.qps == 1)
+      continue;
+    Coordinates one_path = row.at;
+    one_path.qps = 1;
+    const auto base = std::ranges::find_if(
+        rows, [&](const Row& other) { return other.scheme == row.scheme && other.at == one_path; });
+    if (base == rows.end() || base->all.efficiency.worst <= 0.0)
+      continue;
+    const double gain = row.all.efficiency.worst / base->all.efficiency.worst;
+    auto it = std::ranges::find_if(
+        result, [&](const Gain& g) { return g.scheme == row.scheme && g.qps == row.at.qps; });
+    if (it == result.end())
+      it =
+          result.insert(it, {.scheme = row.scheme, .qps = row.at.qps, .least = gain, .most = gain});
+    ++it->cells;
+    it->mean += gain;
+    it->least = std::min(it->least, gain);
+    it->most = std::max(it->most, gain);
+  }
+  for (Gain& gain : result)
+    gain.mean /= static_cast<double>(gain.cells);
+  return result;
 }
 
 std::vector<Verdict> judge(const std::vector<Row>& rows) {

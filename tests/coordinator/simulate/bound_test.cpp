@@ -50,6 +50,20 @@ TEST(Bound, AJobOfTwoPhasesLosesInOneOfThemOnly) {
   EXPECT_LE(evaluate(topology, links, problem.demand, routing).worst, bound.efficiency + 1e-9);
 }
 
+// Both phases cross three spines with four flows: alone or together, a half.
+TEST(Bound, AJobThatLosesInBothPhasesLosesAsMuch) {
+  const Topology topology = four_by_four();
+  LinkState links(topology);
+  for (const CableId cable : failed_cables(topology, {.spines = 1}))
+    links.set(topology, cable, false);
+  Problem problem = shifted(topology, links);
+  problem.demand.jobs[0].phases = 2;
+  for (std::uint32_t n = 8; n < 12; ++n)
+    problem.demand.flows.push_back(
+        {.job = {0}, .phase = 1, .source = {n}, .destination = {n + 4}, .weight = 0.5});
+  EXPECT_NEAR(bound_of(problem, BoundEffort::combinatorial).efficiency, 0.5, 1e-9);
+}
+
 TEST(Bound, IsNothingForAFlowThatIsCutOff) {
   const Topology topology = four_by_four();
   LinkState links(topology);

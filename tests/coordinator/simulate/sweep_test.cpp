@@ -242,6 +242,33 @@ TEST(Verdict, FindsTheCellsWhereASchemeIsBelow) {
   EXPECT_EQ(verdicts[1].cells_at_bound, 1U);
 }
 
+// The same jobs over other links are another situation.
+TEST(Verdict, ComparesEpochsOverTheSameLinksOnly) {
+  Row good{.scheme = "good"}, bad{.scheme = "bad"};
+  good.all.efficiency.ascending = bad.all.efficiency.ascending = {1.0};
+  Epoch epoch{.jobs = {0}};
+  epoch.efficiency.ascending = {1.0};
+  good.epochs = {epoch};
+  epoch.efficiency.ascending = {0.5};
+  epoch.link_changes = 1;
+  bad.epochs = {epoch};
+  EXPECT_EQ(judge({good, bad})[1].epochs_below, 0U);
+}
+
+TEST(Verdict, TellsWhatQueuePairsGain) {
+  std::vector<Row> rows;
+  for (const auto& [qps, worst] : {std::pair{1U, 0.5}, std::pair{8U, 8.0 / 9.0}}) {
+    Row row{.scheme = "x"};
+    row.at.qps = qps;
+    row.all.efficiency.worst = worst;
+    rows.push_back(row);
+  }
+  const std::vector<Gain> found = gains(rows);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].qps, 8U);
+  EXPECT_DOUBLE_EQ(found[0].mean, 16.0 / 9.0);
+}
+
 TEST(Verdict, LeavesUnprovenIntegerProgramsOut) {
   Row ilp{.scheme = "ilp"}, other{.scheme = "other"};
   ilp.all.efficiency.ascending = {1.0};
