@@ -52,7 +52,7 @@ Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store, const Rout
       for (const NextHop& next_hop : claims.ours.next_hops)
         report.left_alone.push_back(
             fmt::format("nexthop id {}: ours, but others' routes use it", next_hop.id));
-      if (auto saved = store.save(Ownership::of(claims.ours)); !saved)
+      if (auto saved = store.save(Ownership::of(claims.ours, ranges)); !saved)
         return tl::unexpected(saved.error());
       return report;
     }

@@ -47,7 +47,7 @@ Result<GuardOutcome> guard(RouteKernel& kernel, OwnershipStore& store, const Gua
   const auto record = store.load();
   if (!record)
     return tl::unexpected(record.error());
-  if (*record == Ownership{})
+  if (record->empty())
     return GuardOutcome{.verdict = GuardVerdict::nothing_installed, .next = now + kLookAgain};
 
   // No lease, or one that cannot be read, is one that is over: the agent writes it before it

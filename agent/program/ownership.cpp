@@ -13,13 +13,14 @@ namespace heddle {
 namespace {
 
 // One object a line, so that a person can read what is claimed:
-//   heddle-ownership 1 BOOT-ID
+//   heddle-ownership 2 BOOT-ID protocol N tables BASE COUNT rules PRIORITY nexthops BASE COUNT
 //   nexthop ID
 //   rule PORT TABLE
 //   route TABLE DESTINATION
 //   end
-// The last line tells a whole record from one that was cut off.
-constexpr std::string_view kTitle = "heddle-ownership 1 ";
+// The last line tells a whole record from one that was cut off. The first format, 1, ends its title
+// with the boot id.
+constexpr std::string_view kName = "heddle-ownership";
 
 std::string_view take_word(std::string_view& line) {
   const std::size_t space = std::min(line.find(' '), line.size());
@@ -34,6 +35,51 @@ std::optional<std::uint32_t> number(std::string_view text) {
   if (error != std::errc{} || stop != text.data() + text.size())
     return std::nullopt;
   return value;
+}
+
+// What follows the boot id.
+std::optional<RoutingRanges> take_ranges(std::string_view line) {
+  RoutingRanges ranges;
+  std::uint32_t protocol{};
+  const auto words = [&](std::string_view name, std::initializer_list<std::uint32_t*> values) {
+    bool good = take_word(line) == name;
+    for (std::uint32_t* const value : values) {
+      const auto read = number(take_word(line));
+      good = good && read;
+      *value = read.value_or(0);
+    }
+    return good;
+  };
+  const bool good = words("protocol", {&protocol}) && protocol <= 255 &&
+                    words("tables", {&ranges.table_base, &ranges.table_count}) &&
+                    words("rules", {&ranges.rule_priority}) &&
+                    words("nexthops", {&ranges.nexthop_base, &ranges.nexthop_count}) &&
+                    line.empty();
+  ranges.protocol = static_cast<std::uint8_t>(protocol);
+  return good ? std::optional(ranges) : std::nullopt;
+}
+
+struct Title {
+  std::string_view boot_id;
+  std::optional<RoutingRanges> ranges;
+};
+
+std::optional<Title> take_title(std::string_view line) {
+  const bool named = take_word(line) == kName;
+  const std::string_view format = take_word(line);
+  Title title{.boot_id = take_word(line), .ranges = {}};
+  if (format == "2")
+    title.ranges = take_ranges(line);
+  const bool good = named && (format == "1" ? line.empty() : title.ranges.has_value());
+  return good ? std::optional(title) : std::nullopt;
+}
+
+std::string title_of(const std::string& boot_id, const std::optional<RoutingRanges>& ranges) {
+  if (!ranges)
+    return fmt::format("{} 1 {}\n", kName, boot_id);
+  return fmt::format("{} 2 {} protocol {} tables {} {} rules {} nexthops {} {}\n", kName, boot_id,
+                     ranges->protocol, ranges->table_base, ranges->table_count,
+                     ranges->rule_priority, ranges->nexthop_base, ranges->nexthop_count);
 }
 
 bool take_line(std::string_view line, Ownership& into) {
@@ -87,8 +133,8 @@ void sort_unique(Ownership& ownership) {
 
 }  // namespace
 
-Ownership Ownership::of(const PortTables& tables) {
-  Ownership result{.rules = tables.rules};
+Ownership Ownership::of(const PortTables& tables, const RoutingRanges& ranges) {
+  Ownership result{.ranges = ranges, .rules = tables.rules};
   for (const NextHop& next_hop : tables.next_hops)
     result.next_hops.push_back(next_hop.id);
   for (const PinRoute& route : tables.routes)
@@ -98,12 +144,13 @@ Ownership Ownership::of(const PortTables& tables) {
 }
 
 bool Ownership::covers(const Ownership& other) const {
-  return includes(next_hops, other.next_hops) && includes(rules, other.rules) &&
-         includes(routes, other.routes);
+  return ranges == other.ranges && includes(next_hops, other.next_hops) &&
+         includes(rules, other.rules) && includes(routes, other.routes);
 }
 
 Ownership Ownership::merged(const Ownership& other) const {
-  return {.next_hops = union_of(next_hops, other.next_hops),
+  return {.ranges = other.ranges,
+          .next_hops = union_of(next_hops, other.next_hops),
           .rules = union_of(rules, other.rules),
           .routes = union_of(routes, other.routes)};
 }
@@ -140,9 +187,12 @@ Result<Ownership> OwnershipFile::load() {
     rest.remove_prefix(whole ? end + 1 : rest.size());
     bool good = whole && !ended;
     if (good && line_number == 1) {
-      good = line.substr(0, kTitle.size()) == kTitle;
-      if (good && line.substr(kTitle.size()) != boot_id_)
+      const auto title = take_title(line);
+      good = title.has_value();
+      if (good && title->boot_id != boot_id_)
         return Ownership{};
+      if (good)
+        result.ranges = title->ranges;
     } else if (good && line == "end") {
       ended = true;
     } else if (good) {
@@ -159,9 +209,8 @@ Result<Ownership> OwnershipFile::load() {
 }
 
 Result<void> OwnershipFile::save(const Ownership& ownership) {
-  std::string text;
+  std::string text = title_of(boot_id_, ownership.ranges);
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "{}{}\n", kTitle, boot_id_);
   for (const std::uint32_t id : ownership.next_hops)
     fmt::format_to(out, "nexthop {}\n", id);
   for (const PortRule& rule : ownership.rules)
@@ -170,6 +219,13 @@ Result<void> OwnershipFile::save(const Ownership& ownership) {
     fmt::format_to(out, "route {} {}\n", table, to_string(destination));
   text += "end\n";
   return replace_file(path_, text);
+}
+
+Result<RoutingRanges> recorded_ranges(const std::string& state_dir, const std::string& boot_id) {
+  const auto record = OwnershipFile(state_dir, boot_id).load();
+  if (!record)
+    return tl::unexpected(record.error());
+  return record->ranges.value_or(RoutingRanges{});
 }
 
 }  // namespace heddle

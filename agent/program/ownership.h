@@ -1,13 +1,17 @@
 // The record of what this node's agent has installed or is about to: the third witness of safety
 // rule 1, beside the protocol number and the ranges. It is written before the kernel is changed, so
-// that after a crash at any instruction it names at least what is installed.
+// that after a crash at any instruction it names at least what is installed. It also says under
+// which protocol and ranges that was done, so that a configuration that has changed since, or that
+// cannot be read (recorded_ranges), does not orphan anything.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "agent/program/route_kernel.h"
 #include "common/core/address.h"
 #include "common/core/reconcile.h"
 #include "common/core/result.h"
@@ -15,11 +19,13 @@
 namespace heddle {
 
 struct Ownership {
-  std::vector<std::uint32_t> next_hops{};                     // sorted
-  std::vector<PortRule> rules{};                              // sorted
+  std::optional<RoutingRanges> ranges{};   // none in a record of the first format
+  std::vector<std::uint32_t> next_hops{};  // sorted
+  std::vector<PortRule> rules{};           // sorted
   std::vector<std::pair<std::uint32_t, IpAddress>> routes{};  // table, destination; sorted
 
-  static Ownership of(const PortTables& tables);
+  static Ownership of(const PortTables& tables, const RoutingRanges& ranges);
+  bool empty() const { return next_hops.empty() && rules.empty() && routes.empty(); }
   bool covers(const Ownership& other) const;
   Ownership merged(const Ownership& other) const;
   bool owns_next_hop(std::uint32_t id) const;
@@ -49,5 +55,10 @@ class OwnershipFile final : public OwnershipStore {
   std::string path_;
   std::string boot_id_;
 };
+
+// Under which protocol and ranges this boot's record in `state_dir` was written: all that guard,
+// flush and disable need to know when the configuration cannot be read. The defaults where the
+// record does not say (nothing is installed, or the first format). Errc::parse, Errc::io.
+Result<RoutingRanges> recorded_ranges(const std::string& state_dir, const std::string& boot_id);
 
 }  // namespace heddle

@@ -256,7 +256,7 @@ class Programmer::Impl {
     Reconciliation todo = reconcile(wanted, installed_);
     if (!todo.make.empty()) {
       // The record first: whatever happens after it, it names all that can be there.
-      if (auto recorded = journal_.widen(Ownership::of(wanted)); !recorded) {
+      if (auto recorded = journal_.widen(Ownership::of(wanted, config_.ranges)); !recorded) {
         failures_.try_emplace({0, IpAddress{}}, std::move(recorded.error().message));
         std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
       }
@@ -272,7 +272,7 @@ class Programmer::Impl {
     if (!sweep.empty() && !apply(sweep))
       return false;
     if (!todo.make.empty() || !sweep.empty() || journal_.suspected())
-      journal_.narrow(Ownership::of(installed_));
+      journal_.narrow(Ownership::of(installed_, config_.ranges));
     return reconcile(wanted, installed_).empty();
   }
 

@@ -28,6 +28,7 @@ struct RoutingRanges {
 
   bool owns_table(std::uint32_t table) const { return table - table_base < table_count; }
   bool owns_next_hop(std::uint32_t id) const { return id - nexthop_base < nexthop_count; }
+  bool operator==(const RoutingRanges&) const = default;
 };
 
 struct Link {

@@ -42,14 +42,38 @@ PortTables tables() {
       .rules = {{.in_port = "p1", .table = 18800}}};
 }
 
+// None is a default's.
+constexpr RoutingRanges kRanges{.protocol = 77,
+                                .table_base = 500,
+                                .table_count = 20,
+                                .rule_priority = 30,
+                                .nexthop_base = 4000,
+                                .nexthop_count = 600};
+
 using OwnershipRecord = Files;
+
+TEST_F(OwnershipRecord, SaysUnderWhichRangesItWasWrittenEvenWithoutAConfiguration) {
+  EXPECT_EQ(recorded_ranges(directory, "boot-a").value(), RoutingRanges{});
+  ASSERT_TRUE(OwnershipFile(directory, "boot-a").save(Ownership::of(tables(), kRanges)));
+  EXPECT_EQ(recorded_ranges(directory, "boot-a").value(), kRanges);
+  EXPECT_EQ(recorded_ranges(directory, "boot-b").value(), RoutingRanges{});
+  put("installed", "heddle-ownership 2 boot-a protocol 256 tables 1 2 rules 3 nexthops 4 5\nend\n");
+  EXPECT_EQ(recorded_ranges(directory, "boot-a").error().code, Errc::parse);
+}
+
+TEST_F(OwnershipRecord, OfTheFirstFormatIsStillRead) {
+  put("installed", "heddle-ownership 1 boot-a\nnexthop 5\nend\n");
+  const Ownership read = OwnershipFile(directory, "boot-a").load().value();
+  EXPECT_EQ(read, Ownership{.next_hops = {5}});
+  EXPECT_EQ(recorded_ranges(directory, "boot-a").value(), RoutingRanges{});
+}
 
 TEST_F(OwnershipRecord, ReadsBackWhatItWrote) {
   OwnershipFile file(directory, "boot-a");
   EXPECT_EQ(file.load().value(), Ownership{});
-  ASSERT_TRUE(file.save(Ownership::of(tables())));
+  ASSERT_TRUE(file.save(Ownership::of(tables(), kRanges)));
   const Ownership read = OwnershipFile(directory, "boot-a").load().value();
-  EXPECT_EQ(read, Ownership::of(tables()));
+  EXPECT_EQ(read, Ownership::of(tables(), kRanges));
   EXPECT_TRUE(read.owns_next_hop(5));
   EXPECT_FALSE(read.owns_next_hop(7));
   EXPECT_TRUE(read.owns_rule({.in_port = "p1", .table = 18800}));
@@ -59,13 +83,13 @@ TEST_F(OwnershipRecord, ReadsBackWhatItWrote) {
 }
 
 TEST_F(OwnershipRecord, OfAnotherBootClaimsNothing) {
-  ASSERT_TRUE(OwnershipFile(directory, "boot-a").save(Ownership::of(tables())));
+  ASSERT_TRUE(OwnershipFile(directory, "boot-a").save(Ownership::of(tables(), kRanges)));
   EXPECT_EQ(OwnershipFile(directory, "boot-b").load().value(), Ownership{});
 }
 
 TEST_F(OwnershipRecord, CutOffAnywhereIsRefused) {
   OwnershipFile file(directory, "boot-a");
-  ASSERT_TRUE(file.save(Ownership::of(tables())));
+  ASSERT_TRUE(file.save(Ownership::of(tables(), kRanges)));
   const std::string whole = read_small_file(directory + "/installed").value();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     put("installed", whole.substr(0, length));
