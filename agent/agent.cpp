@@ -114,8 +114,12 @@ void Agent::step() {
     session_.acknowledge(*std::move(changed));
 
   tell_link_changes();
-  if (const Time now = parts_.clock.now(); now >= report_due_)
+  if (const Time now = parts_.clock.now(); now >= report_due_) {
     report(now);
+    tell_abilities(now, {parts_.flows.probe()});
+  } else {
+    tell_abilities(now, told_sources_);  // probing is for each report, not for each event
+  }
   send_outbox();
 }
 
@@ -133,13 +137,24 @@ std::string Agent::describe() const {
 }
 
 NodeFacts Agent::facts() {
-  NodeFacts facts{.installed = programmer_.state(),
-                  .enforcers = {},
-                  .sources = {parts_.flows.probe()},
-                  .ports = own_ports()};
-  if (config_.role == Role::leaf)  // a host has no ports that face hosts
-    facts.enforcers.push_back(programmer_.capability());
-  return facts;
+  told_enforcers_ = enforcers();
+  told_sources_ = {parts_.flows.probe()};
+  return {.installed = programmer_.state(),
+          .enforcers = told_enforcers_,
+          .sources = told_sources_,
+          .ports = own_ports()};
+}
+
+std::vector<EnforcerCapability> Agent::enforcers() const {
+  if (config_.role != Role::leaf)  // a host has no ports that face hosts
+    return {};
+  return {programmer_.capability()};
+}
+
+// An enforcer that broke down must not be planned for, and one that was repaired is waited for.
+void Agent::tell_abilities(Time now, const std::vector<SourceCapability>& sources) {
+  if (enforcers() != told_enforcers_ || sources != told_sources_)
+    session_.abilities_changed(now);
 }
 
 std::vector<PortStatus> Agent::own_ports() {

@@ -71,9 +71,11 @@ class Agent {
 
  private:
   NodeFacts facts();
+  std::vector<EnforcerCapability> enforcers() const;
   std::vector<PortStatus> own_ports();
   void report(Time now);
   void tell_link_changes();
+  void tell_abilities(Time now, const std::vector<SourceCapability>& sources);
   void send_outbox();
 
   AgentConfig config_;
@@ -83,6 +85,10 @@ class Agent {
   Reporter reporter_;
   Time report_due_;
   std::uint64_t undecodable_{};
+
+  // What hello said last.
+  std::vector<EnforcerCapability> told_enforcers_;
+  std::vector<SourceCapability> told_sources_;
 
   bool links_changed_{};
   bool was_welcomed_{};

@@ -60,6 +60,12 @@ void Session::received(Time now, const Envelope& envelope) {
   decide(now);
 }
 
+void Session::abilities_changed(Time now) {
+  // A hello that waits for its answer is repeated anyway, with what holds then.
+  if (welcomed_ && !hello_due_)
+    say_hello(now);
+}
+
 void Session::switch_turned(Time now) {
   const bool before = disabled_;
   read_switch();

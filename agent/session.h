@@ -68,6 +68,8 @@ class Session {
   void connected(Time now);
   void lost(Time now, const std::string& reason);
   void received(Time now, const Envelope& envelope);
+  // What hello said of this node's abilities is no longer so: it is said again where it was heard.
+  void abilities_changed(Time now);
   // Somebody on this machine turned the off switch.
   void switch_turned(Time now);
   void tick(Time now);

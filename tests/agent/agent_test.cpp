@@ -151,6 +151,36 @@ TEST_F(AgentTest, OffersAnEnforcerOnALeafAndNoneOnAHost) {
   EXPECT_TRUE(from_host[0].enforcers.empty());
 }
 
+TEST_F(AgentTest, SaysHelloAgainWhenItsEnforcerBreaksDownAndWhenItIsRepaired) {
+  install();
+  node.run_for(seconds(5));
+  EXPECT_TRUE(node.channel.take<Hello>().empty()) << "nothing has changed";
+  InterfaceSettings& setting = node.kernel.state.settings.front();
+  setting.strict_reverse_path = true;
+  node.agent.kernel_changed(EventsLost{});
+  node.run_for(seconds(1));
+  const std::vector<Hello> broken = node.channel.take<Hello>();
+  ASSERT_EQ(broken.size(), 1u);
+  EXPECT_FALSE(broken[0].enforcers.at(0).usable);
+  EXPECT_NE(broken[0].enforcers.at(0).reason, "");
+  node.say(Welcome{.version = {3, 1}, .report_interval = seconds(1), .lease = seconds(30)});
+  setting.strict_reverse_path = false;
+  node.agent.kernel_changed(EventsLost{});
+  node.run_for(seconds(1));
+  const std::vector<Hello> repaired = node.channel.take<Hello>();
+  ASSERT_EQ(repaired.size(), 1u);
+  EXPECT_TRUE(repaired[0].enforcers.at(0).usable);
+}
+
+TEST_F(AgentTest, SaysHelloAgainWhenASourceGoesBlind) {
+  install();
+  node.flows.capability = {.name = "ebpf", .usable = false, .reason = "no interface matches up*"};
+  node.run_for(seconds(1));
+  const std::vector<Hello> blind = node.channel.take<Hello>();
+  ASSERT_EQ(blind.size(), 1u);
+  EXPECT_EQ(blind[0].sources.at(0), node.flows.capability);
+}
+
 TEST_F(SafetyRule2Agent, PinsGoWhenTheLeaseIsOverAndObservingGoesOn) {
   install();
   node.agent.connection_changed(false, "no route to host");

@@ -179,13 +179,14 @@ class FakeRecord final : public OwnershipStore {
 
 class FakeFlows final : public FlowSource {
  public:
-  SourceCapability probe() override { return {.name = "ebpf", .usable = true, .reason = {}}; }
+  SourceCapability probe() override { return capability; }
   void links_changed() override { ++link_changes; }
   Result<FlowReading> read(Time) override {
     ++readings;
     return reading;
   }
   Result<FlowReading> reading{FlowReading{.source = "ebpf", .gap = false, .flows = {}}};
+  SourceCapability capability{.name = "ebpf", .usable = true, .reason = {}};
   int link_changes{};
   int readings{};
 };
