@@ -81,8 +81,12 @@ Result<void> FileStore::save_plan(const NodePlan& plan) {
       .message = Snapshot{.plan = plan, .digest = digest(plan.pins)},
   };
   const std::vector<std::byte> bytes = encode(envelope);
-  return replace_file((state_dir_ / kPlanFile).string(),
-                      {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const std::string file = (state_dir_ / kPlanFile).string();
+  Result<void> saved =
+      replace_file(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!saved)
+    (void)remove_file(file);  // a full disk allows this; if it cannot be done, `saved` says enough
+  return saved;
 }
 
 Result<void> FileStore::extend_lease(Time deadline) {

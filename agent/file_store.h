@@ -18,6 +18,7 @@ class FileStore final : public AgentStore {
 
   StoredState load() override;
   Result<void> save_highest_seen(PlanVersion version) override;
+  // If it cannot be written, the one before goes, so that no restart brings it back.
   Result<void> save_plan(const NodePlan& plan) override;
   Result<void> extend_lease(Time deadline) override;
   bool disabled() const override { return switch_.disabled(); }

@@ -28,7 +28,7 @@ void Session::start(Time now) {
     plan_ = std::move(stored.plan);
     // The two are written one after the other, so a crash can leave the plan the newer one.
     highest_seen_ = std::max(highest_seen_, plan_->version);
-    plan_in_doubt_ = plan_->version.epoch < highest_seen_.epoch;
+    plan_in_doubt_ = plan_->version < highest_seen_;  // then a newer one could not be kept
   }
   lease_ = stored.lease_deadline;
   read_switch();

@@ -16,12 +16,15 @@ class MemoryStore final : public AgentStore {
  public:
   StoredState load() override { return state; }
   Result<void> save_highest_seen(PlanVersion version) override {
-    state.highest_seen = version;
+    if (!full)
+      state.highest_seen = version;
     return write();
   }
   Result<void> save_plan(const NodePlan& plan) override {
+    if (full || loses_plans)
+      return fail(Errc::io, "no space left on device");
     state.plan = plan;
-    return write();
+    return {};
   }
   Result<void> extend_lease(Time deadline) override {
     state.lease_deadline = deadline;
@@ -41,7 +44,8 @@ class MemoryStore final : public AgentStore {
 
   StoredState state;
   std::string by;
-  bool full{};  // writes fail
+  bool full{};         // writes fail
+  bool loses_plans{};  // those of plans alone
 
  private:
   Result<void> write() const {

@@ -1,5 +1,6 @@
 #include "agent/file_store.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ class FileStoreTest : public ::testing::Test {
   const NodePlan plan{
       .node = "leaf1", .version = {3, 7}, .pins = {pin("p1", IpAddress::v4(10, 2, 1, 2), "up2")}};
 };
+using SafetyRule4Files = FileStoreTest;
 using SafetyRule10Files = FileStoreTest;
 
 TEST_F(FileStoreTest, RemembersOverARestart) {
@@ -73,6 +75,17 @@ TEST_F(FileStoreTest, SaysWhyItCannotWrite) {
   const Result<void> saved = store.save_plan(plan);
   ASSERT_FALSE(saved);
   EXPECT_NE(saved.error().message.find("plan"), std::string::npos) << saved.error().message;
+}
+
+TEST_F(SafetyRule4Files, APlanThatCannotBeKeptLeavesNoOlderOneBehind) {
+  FileStore store = open();
+  ASSERT_TRUE(store.save_plan(plan));
+  // In the way of the temporary file.
+  std::filesystem::create_directory(state() / fmt::format("plan.{}.new", ::getpid()));
+  NodePlan next = plan;
+  next.version.generation += 1;
+  EXPECT_FALSE(store.save_plan(next));
+  EXPECT_FALSE(open().load().plan);
 }
 
 TEST_F(SafetyRule10Files, DamagedFilesCountAsMissing) {

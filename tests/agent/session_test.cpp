@@ -469,6 +469,23 @@ TEST_F(SafetyRule4, TheHighestVersionSurvivesARestart) {
   EXPECT_FALSE(agent.wish());
 }
 
+TEST_F(SafetyRule4, APlanThatCouldNotBeKeptIsNotReplacedByAnOlderOneAtARestart) {
+  {
+    Harness agent(store);
+    agent.welcome();
+    agent.say(snapshot_of(plan({3, 4}, {pin("p1", kFar, "up4")})));
+    store.loses_plans = true;
+    agent.say(snapshot_of(plan({3, 5})));
+  }
+  ASSERT_EQ(store.state.plan->version, (PlanVersion{3, 4}));
+  ASSERT_EQ(store.state.highest_seen, (PlanVersion{3, 5}));
+  Harness agent(store);
+  EXPECT_FALSE(agent.wish()) << "things stay as they are until the coordinator has spoken";
+  agent.welcome();
+  agent.say(snapshot_of(plan({3, 5})));
+  EXPECT_EQ(agent.wish(), (Wish{plan({3, 5}), ""}));
+}
+
 TEST_F(SafetyRule4, APlanOfALaterEpochReplacesOneOfAHigherGeneration) {
   Harness agent(store);
   agent.welcome();
