@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <set>
 
 #include "agent/program/claims.h"
@@ -12,6 +11,7 @@
 #include "agent/program/journal.h"
 #include "agent/program/main_view.h"
 #include "agent/program/prerequisites.h"
+#include "agent/program/summary.h"
 #include "agent/program/verifier.h"
 
 namespace heddle {
@@ -127,8 +127,6 @@ class Programmer::Impl {
   }
 
  private:
-  using RouteKey = std::pair<std::uint32_t, IpAddress>;
-
   // Events.
   void note(MainView::Effect effect) {
     if (effect == MainView::Effect::read_again)
@@ -297,6 +295,8 @@ class Programmer::Impl {
       failures_[{a->route.table, a->route.destination}] = std::move(reason);
     } else if (const auto* m = std::get_if<MoveRoute>(&action)) {
       failures_[{m->route.table, m->route.destination}] = std::move(reason);
+    } else if (const auto* r = std::get_if<RemoveRoute>(&action)) {
+      failures_[{r->route.table, r->route.destination}] = std::move(reason);
     } else if (std::holds_alternative<AddNextHop>(action) ||
                std::holds_alternative<AddRule>(action)) {
       failures_.try_emplace({0, IpAddress{}}, std::move(reason));
@@ -321,53 +321,20 @@ class Programmer::Impl {
   }
 
   // Acknowledging.
-  bool is_installed(const PinRoute& route) const {
-    return std::binary_search(installed_.routes.begin(), installed_.routes.end(), route);
-  }
-
   void summarise(const Desire& desired) {
-    Acknowledgement next;
-    next.version = plan_.version;
+    Acknowledgement next =
+        heddle::summarise({.plan = plan_,
+                           .desired = desired,
+                           .installed = installed_,
+                           .refused_by_hardware = refused_by_hardware_,
+                           .verifier = verifier_,
+                           .failures = failures_,
+                           .refusal = may_program() ? std::nullopt : std::optional(refusal())});
     next.conflict = conflict_;
-    std::vector<Pin> good;
-    good.reserve(desired.held.size());
-    std::map<std::size_t, Error> bad(desired.not_held.begin(), desired.not_held.end());
-    for (const Desire::Held& held : desired.held) {
-      const std::string* const wrong = verifier_.failure(held.route);
-      if (!is_installed(held.route)) {
-        bad[held.pin] = {Errc::kernel, why_missing(held.route)};
-      } else if (std::binary_search(refused_by_hardware_.begin(), refused_by_hardware_.end(),
-                                    held.route)) {
-        bad[held.pin] = {Errc::unsupported, "the hardware refused the route"};
-      } else if (wrong != nullptr) {
-        bad[held.pin] = {Errc::kernel, *wrong};
-      } else {
-        good.push_back(plan_.pins[held.pin]);
-      }
-    }
-    if (!may_program()) {
-      const Error why = refusal();
-      for (std::size_t i = 0; i < plan_.pins.size(); ++i)
-        bad[i] = why;
-    }
-    for (auto& [pin, error] : bad)
-      next.failed.push_back(
-          {.unit = plan_.pins[pin].unit, .code = error.code, .reason = std::move(error.message)});
-    next.installed = static_cast<std::uint32_t>(good.size());
-    next.digest = digest(good);
-    next.apply_time = state_.apply_time;
-    if (acknowledgement_due_)
-      next.apply_time = clock_.now() - asked_at_;
+    next.apply_time = acknowledgement_due_ ? clock_.now() - asked_at_ : state_.apply_time;
     if (next != state_)
       acknowledgement_due_ = true;
     state_ = std::move(next);
-  }
-
-  std::string why_missing(const PinRoute& route) const {
-    auto known = failures_.find({route.table, route.destination});
-    if (known == failures_.end())
-      known = failures_.find({0, IpAddress{}});
-    return known == failures_.end() ? "not there when read back" : known->second;
   }
 
   Error refusal() const {
@@ -416,7 +383,7 @@ class Programmer::Impl {
   Time asked_at_;
   Acknowledgement state_;
   std::vector<Withdrawal> withdrawn_;
-  std::map<RouteKey, std::string> failures_;  // of the last attempt; table 0: not about one route
+  ChangeFailures failures_;  // of the last attempt
   std::size_t withdrawn_pins_{};
   ProgramCounters counters_;
 

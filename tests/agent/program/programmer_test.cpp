@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "common/core/check.h"
 
@@ -88,11 +89,16 @@ class FakeKernel final : public RouteKernel {
     return state;
   }
   Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) override {
-    for (const Action& action : actions) {
-      done.push_back(action);
-      take(action);
+    std::vector<ActionFailure> failures;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (removals_fail && std::holds_alternative<RemoveRoute>(actions[i])) {
+        failures.push_back({.action = i, .error = EBUSY, .message = "not now"});
+        continue;
+      }
+      done.push_back(actions[i]);
+      take(actions[i]);
     }
-    return std::vector<ActionFailure>{};
+    return failures;
   }
   Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) override {
     return std::vector<LookupAnswer>(lookups.size());
@@ -108,6 +114,7 @@ class FakeKernel final : public RouteKernel {
   std::vector<Action> done;
   bool reading_fails{};
   bool hardware_refuses{};
+  bool removals_fail{};
   int reads{};
   int resolutions{};
 
@@ -280,6 +287,39 @@ TEST_F(ProgrammerOverAFake, NothingIsAddedThatCannotBeRecordedButRemovalsGoOn) {
   store.full = false;
   clock.time += seconds{1};
   EXPECT_EQ(settle()->installed, 2U);
+}
+
+// "All off" must not be confirmed while a pin steers.
+TEST_F(ProgrammerOverAFake, ARouteThatCannotBeRemovedIsCountedAndNamed) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  kernel.removals_fail = true;
+  const NodePlan smaller = plan(2, {{1, "up1"}});
+  programmer->want(smaller);
+  auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 2U);
+  EXPECT_NE(news->digest, digest(smaller.pins));
+  ASSERT_EQ(news->failed.size(), 1U);
+  EXPECT_EQ(news->failed[0].unit, SteeringUnit(ByPortAndDestination{"p1", destination(2)}));
+  EXPECT_EQ(news->failed[0].reason.rfind("could not be removed: the kernel refuses", 0), 0U)
+      << news->failed[0].reason;
+
+  programmer->want_nothing("disabled");
+  news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 2U);
+  EXPECT_EQ(news->failed.size(), 2U);
+  EXPECT_NE(news->digest, digest({}));
+
+  kernel.removals_fail = false;
+  clock.time += seconds{1};
+  news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 0U);
+  EXPECT_TRUE(news->failed.empty());
+  EXPECT_EQ(news->digest, digest({}));
 }
 
 TEST_F(ProgrammerOverAFake, ADamagedRecordForbidsNothingWhereThereIsNothing) {

@@ -1,0 +1,95 @@
+#include "agent/program/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace heddle {
+namespace {
+
+bool holds(const std::vector<PinRoute>& sorted, const PinRoute& route) {
+  return std::binary_search(sorted.begin(), sorted.end(), route);
+}
+
+class Summary {
+ public:
+  explicit Summary(const SummaryInput& input) : in_(input) {}
+
+  Acknowledgement write() && {
+    for (const auto& [pin, error] : in_.desired.not_held)
+      failed_[in_.plan.pins[pin].unit] = error;
+    for (const Desire::Held& held : in_.desired.held)
+      judge(held);
+    if (in_.refusal) {
+      for (const Pin& pin : in_.plan.pins)
+        failed_[pin.unit] = *in_.refusal;
+    }
+    for (const PinRoute& route : in_.installed.routes) {
+      if (!holds(in_.desired.tables.routes, route))
+        name_leftover(route);
+    }
+    std::sort(there_.begin(), there_.end(),
+              [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
+    Acknowledgement result;
+    result.version = in_.plan.version;
+    result.installed = static_cast<std::uint32_t>(there_.size());
+    result.digest = digest(there_);
+    for (auto& [unit, error] : failed_)
+      result.failed.push_back(
+          {.unit = unit, .code = error.code, .reason = std::move(error.message)});
+    return result;
+  }
+
+ private:
+  void judge(const Desire::Held& held) {
+    const Pin& pin = in_.plan.pins[held.pin];
+    const std::string* const wrong = in_.verifier.failure(held.route);
+    if (!holds(in_.installed.routes, held.route)) {
+      failed_[pin.unit] = {Errc::kernel, reason(held.route, "not there when read back")};
+    } else if (holds(in_.refused_by_hardware, held.route)) {
+      failed_[pin.unit] = {Errc::unsupported, "the hardware refused the route"};
+    } else if (wrong != nullptr) {
+      failed_[pin.unit] = {Errc::kernel, *wrong};
+    } else {
+      there_.push_back(pin);
+    }
+  }
+
+  void name_leftover(const PinRoute& route) {
+    const SteeringUnit unit =
+        ByPortAndDestination{.in_port = port_of(route.table), .destination = route.destination};
+    // Without its uplink: no plan has such a pin, so no plan has such a digest.
+    there_.push_back({.unit = unit, .target = PortTableRoute{}, .reason = {}});
+    std::string why = "could not be removed: " + reason(route, "still there when read back");
+    const auto [at, is_new] = failed_.try_emplace(unit, Error{Errc::kernel, why});
+    if (!is_new)
+      at->second.message += "; the route that was there " + why;
+  }
+
+  std::string port_of(std::uint32_t table) const {
+    for (const PortRule& rule : in_.installed.rules) {
+      if (rule.table == table)
+        return rule.in_port;
+    }
+    return fmt::format("table {}", table);  // without a rule it steers nothing, but it is there
+  }
+
+  std::string reason(const PinRoute& route, const char* otherwise) const {
+    auto known = in_.failures.find({route.table, route.destination});
+    if (known == in_.failures.end())
+      known = in_.failures.find({0, IpAddress{}});
+    return known == in_.failures.end() ? otherwise : known->second;
+  }
+
+  const SummaryInput& in_;
+  std::map<SteeringUnit, Error> failed_;
+  std::vector<Pin> there_;
+};
+
+}  // namespace
+
+Acknowledgement summarise(const SummaryInput& input) {
+  return Summary(input).write();
+}
+
+}  // namespace heddle
