@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 namespace heddle {
@@ -37,7 +36,7 @@ Improver::Improver(PlacementState& state, const Limits& limits)
 }
 
 bool Improver::away(std::uint32_t item, const Model::Choice& choice) const {
-  return current_[item].placed() && !(choice == current_[item]);
+  return current_[item].placed() && choice.placed() && !(choice == current_[item]);
 }
 
 void Improver::move(std::uint32_t item, const Model::Choice& to) {
@@ -50,7 +49,8 @@ void Improver::move(std::uint32_t item, const Model::Choice& to) {
   }
   moves_ += away(item, to) ? 1 : 0;
   state_.move(item, to);
-  raise_price(item);
+  if (to.placed())
+    raise_price(item);
 }
 
 // After the item has come, or asks for more.
@@ -123,124 +123,55 @@ void Improver::place_new(std::span<const std::uint32_t> order) {
     });
     state_.move(u, best);
   }
+}
+
+void Improver::judge() {
   for (std::uint32_t j = 0; j < state_.jobs(); ++j)
     efficiency_[j] = state_.efficiency({j});
 }
 
-void Improver::find_sides() {
-  const std::size_t leaves = model_.topology().leaves().size();
-  sides_.resize(2 * leaves);
-  for (std::uint32_t l = 0; l < leaves; ++l) {
-    for (const Model::Uplink& up : model_.uplinks({l}))
-      sides_[2 * l].resources.push_back(model_.uplink(up.cable));
-    for (std::uint32_t s = 0; s < model_.topology().spines().size(); ++s)
-      if (const ResourceId down = model_.downlinks({s}, {l});
-          model_.resources()[down.value].lanes > 0)
-        sides_[2 * l + 1].resources.push_back(down);
-  }
-  for (Side& side : sides_)
-    side.alike = std::ranges::all_of(side.resources, [&](ResourceId r) {
-      return state_.capacity(r) == state_.capacity(side.resources.front());
-    });
-  for (std::uint32_t u = 0; u < state_.units(); ++u) {
-    const Model::Unit& unit = model_.units()[u];
-    if (!state_.active(u) || unit.end_way - unit.first_way != 1 || state_.size(u) != 1)
-      continue;
-    const Model::Way& way = model_.ways()[unit.first_way];
-    sides_[2 * way.from_leaf.value].items.push_back(u);
-    sides_[2 * way.to_leaf.value + 1].items.push_back(u);
-  }
-}
-
-// A necessary condition that is quickly checked: by itself, each leaf that the job is in could give
-// everybody their price. Most raises that cannot succeed fail here.
-bool Improver::room_in_all_leaves(JobId job) {
-  if (sides_.empty())
-    find_sides();
-  const auto has_room = [&](std::uint32_t side) {
-    if (sides_[side].checked == attempt_)
-      return true;
-    sides_[side].checked = attempt_;
-    if (room_on(sides_[side]))
-      return true;
-    failures_[job.value].side = side;
+std::vector<std::uint32_t> Improver::assess(std::span<const std::uint32_t> items) {
+  std::vector<bool> touched(state_.jobs(), false);
+  const auto touch = [&](std::uint32_t item) {
+    state_.for_each_job(item, [&](JobId job, double) { touched[job.value] = true; });
     return false;
   };
-  if (const std::uint32_t side = failures_[job.value].side;
-      side != PlacementState::kNone && !has_room(side))
-    return false;
-  return std::ranges::all_of(state_.items_of(job), [&](std::uint32_t item) {
-    if (item >= state_.units())
-      return true;
-    const Model::Way& way = model_.ways()[model_.units()[item].first_way];
-    return has_room(2 * way.from_leaf.value) && has_room(2 * way.to_leaf.value + 1);
-  });
-}
-
-// Links of several capacities: those that ask for a price or more must fit between them, whatever
-// the price.
-bool Improver::room_on_unlike(const Side& side) {
-  std::vector<double> prices;
-  for (const std::uint32_t item : side.items)
-    prices.push_back(price(item));
-  std::ranges::sort(prices, std::greater{});
-  for (std::size_t n = 1; n <= prices.size(); ++n) {
-    if (n < prices.size() && prices[n] == prices[n - 1])
+  for (const std::uint32_t item : items) {
+    touch(item);
+    state_.any_on(state_.up(item), touch);
+    state_.any_on(state_.down(item), touch);
+  }
+  std::vector<std::uint32_t> jobs;
+  for (std::uint32_t j = 0; j < touched.size(); ++j) {
+    if (!touched[j])
       continue;
-    double places = 0.0;
-    for (const ResourceId r : side.resources)
-      places += std::floor(state_.capacity(r) * (1.0 + kEqual) / prices[n - 1]);
-    if (places < static_cast<double>(n))
-      return false;
+    jobs.push_back(j);
+    efficiency_[j] = state_.efficiency({j});
   }
-  return true;
-}
-
-bool Improver::room_on(const Side& side) {
-  // On a link of the typical capacity, an item with the tolerance k bears at most k in all.
-  constexpr std::uint32_t kMost = 63;  // beyond it nobody is counted: there is room enough
-  double capacity = 0.0;
-  for (const ResourceId r : side.resources)
-    capacity = std::max(capacity, state_.capacity(r));
-  by_tolerance_.assign(kMost + 1, 0);
-  spend(side.items.size());
-  for (const std::uint32_t item : side.items) {
-    const double bears = capacity * (1.0 + kEqual) / price(item);
-    ++by_tolerance_[bears < kMost ? static_cast<std::uint32_t>(bears) : kMost];
-  }
-  if (by_tolerance_[0] > 0)
-    return false;
-  if (!side.alike)
-    return room_on_unlike(side);
-  // The strictest share links with the next strictest: no packing needs fewer links.
-  std::size_t links = 0, places = 0;
-  std::size_t unseen = side.items.size() - by_tolerance_[kMost];
-  for (std::uint32_t k = 1; k < kMost && unseen > 0; ++k) {
-    unseen -= by_tolerance_[k];
-    const std::size_t rest = by_tolerance_[k] - std::min<std::size_t>(places, by_tolerance_[k]);
-    places -= std::min<std::size_t>(places, by_tolerance_[k]);
-    links += (rest + k - 1) / k;
-    if (rest > 0)
-      places = (k - rest % k) % k;
-  }
-  return links <= side.resources.size();
+  effort_ = limits_.effort;
+  ++changes_;
+  return jobs;
 }
 
 bool Improver::run(std::span<const double> most) {
+  std::vector<std::uint32_t> all(state_.jobs());
+  std::iota(all.begin(), all.end(), 0U);
+  return run(most, std::move(all));
+}
+
+bool Improver::run(std::span<const double> most, std::vector<std::uint32_t> jobs) {
   most_ = most;
-  std::vector<std::uint32_t> order(state_.jobs());
   bool changed = false, again = true;
   while (again && effort_ > 0) {
     again = false;
-    std::iota(order.begin(), order.end(), 0U);
     // Worst first; of equals the one with the least to place, so that the damage that must be ends
     // on few.
-    std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    std::ranges::stable_sort(jobs, [&](std::uint32_t a, std::uint32_t b) {
       if (std::abs(efficiency_[a] - efficiency_[b]) > kEqual)
         return efficiency_[a] < efficiency_[b];
       return state_.items_of({a}).size() < state_.items_of({b}).size();
     });
-    for (const std::uint32_t job : order)
+    for (const std::uint32_t job : jobs)
       if (raise({job}))
         again = changed = true;
   }
@@ -276,6 +207,8 @@ bool Improver::raise(JobId job) {
 double Improver::next_level(JobId job, double least) const {
   double next = most_[job.value];
   for (const std::uint32_t item : state_.items_of(job)) {
+    if (!state_.active(item))
+      continue;
     const double need = state_.need(item, job);
     const double ratio = state_.share(item) / need;
     if (ratio > least * (1.0 + kEqual)) {
@@ -305,11 +238,18 @@ bool Improver::raise_to(JobId job, double target) {
   raised_ = {};
   if (!room_in_all_leaves(job))
     return false;
-  raised_ = job;
   const std::size_t mark = state_.mark();
   const std::uint32_t moves_before = moves_;
+  if (place_again(job)) {
+    refresh(mark);
+    return true;
+  }
+  roll_back(mark);
+  moves_ = moves_before;
+  ++attempt_;
+  raised_ = job;
   const auto try_item = [&](std::uint32_t item) {
-    if (settled_[item] == attempt_)
+    if (settled_[item] == attempt_ || !state_.active(item))
       return true;
     settled_[item] = attempt_;
     raise_price(item);
@@ -383,7 +323,7 @@ bool Improver::relocate(std::uint32_t item) {
   for (const Model::Choice& choice : choices) {
     if (exhausted_here())
       return false;
-    if (!(choice == state_.choice(item)) && exchange(item, choice))
+    if (!(choice == state_.choice(item)) && exchange(item, choice, state_.spine(state_.up(item))))
       return true;
   }
   return false;
@@ -412,10 +352,9 @@ bool Improver::move_directly(std::uint32_t item, ResourceId avoid) {
   return true;
 }
 
-// Moves the item there all the same, and whoever then is too many on to the spine it came from, and
-// so on along an alternating path, until the path ends where there is room.
-bool Improver::exchange(std::uint32_t item, const Model::Choice& to) {
-  const SpineId a = state_.spine(state_.up(item));
+// Moves the item there all the same, and whoever then is too many on to the other spine, and so on
+// along an alternating path, until the path ends where there is room.
+bool Improver::exchange(std::uint32_t item, const Model::Choice& to, SpineId a) {
   const SpineId b = model_.topology()[to.up].spine;
   if (a == b)
     return false;

@@ -24,16 +24,24 @@ class Improver {
   // Places those that are nowhere, in that order, each where the narrower of its links then has the
   // largest share. Counts as no move.
   void place_new(std::span<const std::uint32_t> order);
+  // Tells every job's efficiency anew; before anything is raised.
+  void judge();
   // Raises jobs until none can be raised, or the effort is spent. `most` by job: none can get above
-  // it (bounds.h). Whether anything changed.
+  // it (bounds.h). Whether anything changed. The second form raises some jobs only.
   bool run(std::span<const double> most);
+  bool run(std::span<const double> most, std::vector<std::uint32_t> jobs);
+  // After items have come to the links they are on, or left them: judges their jobs and those
+  // beside them anew, and gives fresh effort. Those jobs.
+  std::vector<std::uint32_t> assess(std::span<const std::uint32_t> items);
+  // Places a job that comes, and lets others make room for it, so that it gets all it can (`most`)
+  // and they keep all they have. Whether that is possible; if not, nothing has changed.
+  bool arrive(JobId job, std::span<const double> most);
   // Raises that job alone.
   void run_only(JobId job, std::span<const double> most);
   // Puts back every unit that runs elsewhere now without any job being better off for it.
   void undo_needless();
 
   std::span<const double> efficiencies() const { return efficiency_; }
-  bool exhausted() const { return effort_ == 0; }
 
  private:
   bool raise(JobId job);
@@ -48,7 +56,9 @@ class Improver {
   bool relocate(std::uint32_t item);
   bool move_directly(std::uint32_t item, ResourceId avoid);
   bool exhausted_here() const { return effort_ <= stop_at_; }
-  bool exchange(std::uint32_t item, const Model::Choice& to);
+  bool exchange(std::uint32_t item, const Model::Choice& to, SpineId other);
+  bool place_again(JobId job);
+  bool insert(std::uint32_t item);
   bool shift_one(ResourceId from, SpineId a, SpineId b);
   void move(std::uint32_t item, const Model::Choice& to);
 

@@ -29,6 +29,8 @@ PlacementState::PlacementState(const Model& model, const Evaluator& evaluator, c
     items_.push_back(item);
     link(items() - 1);
   }
+  for (Item& item : items_)
+    item.whole = item.size;
   index_jobs();
 }
 
@@ -122,6 +124,22 @@ void PlacementState::put(std::uint32_t i, const Model::Choice& to) {
     link(i);
 }
 
+void PlacementState::stop(std::uint32_t item) {
+  if (items_[item].size == 0)
+    return;
+  if (on_links(item))
+    unlink(item);
+  items_[item].size = 0;
+}
+
+void PlacementState::start(std::uint32_t item) {
+  if (items_[item].size > 0)
+    return;
+  items_[item].size = items_[item].whole;
+  if (on_links(item) && items_[item].size > 0)
+    link(item);
+}
+
 void PlacementState::move(std::uint32_t item, const Model::Choice& to) {
   journal_.push_back({.item = item, .from = items_[item].choice});
   put(item, to);
@@ -152,6 +170,8 @@ double PlacementState::need(std::uint32_t item, JobId job) const {
 double PlacementState::efficiency(JobId job) const {
   double least = 1.0;
   for (const std::uint32_t item : items_of(job)) {
+    if (!active(item))
+      continue;
     if (items_[item].more == kNone)
       least = std::min(least, share(item) / items_[item].need);
     else

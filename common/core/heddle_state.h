@@ -58,6 +58,13 @@ class PlacementState {
     return false;
   }
 
+  // Takes an item out of the layer, or back in, where it was placed last. Not remembered for
+  // roll_back.
+  void stop(std::uint32_t item);
+  void start(std::uint32_t item);
+  // Its subflows when it runs.
+  std::uint32_t whole(std::uint32_t item) const { return items_[item].whole; }
+
   // Moves an item, or places one that is nowhere, and remembers it for roll_back.
   void move(std::uint32_t item, const Model::Choice& to);
   std::size_t mark() const { return journal_.size(); }
@@ -95,8 +102,9 @@ class PlacementState {
     Model::Choice choice;
     ResourceId up;
     ResourceId down;
-    std::uint32_t size{};  // subflows that run in this layer
-    JobId job;             // of most items the only one
+    std::uint32_t size{};   // subflows that run in this layer, 0 while it is stopped
+    std::uint32_t whole{};  // the same when it runs
+    JobId job;              // of most items the only one
     double need{};
     std::uint32_t more{kNone};  // further jobs, of a unit that several share
     std::uint32_t next_up{kNone}, previous_up{kNone};
@@ -121,6 +129,10 @@ class PlacementState {
   void add_member(Item& item, std::uint32_t subflow, const Evaluator& evaluator,
                   const Layer& layer);
   void index_jobs();
+  // Fixed subflows have no choice, but a place.
+  bool on_links(std::uint32_t item) const {
+    return items_[item].choice.placed() || item >= units();
+  }
   void link(std::uint32_t item);
   void unlink(std::uint32_t item);
   void put(std::uint32_t item, const Model::Choice& to);

@@ -98,6 +98,7 @@ class Solver {
     load(state, choices);
     Improver improver(state, {});
     improver.place_new(largest_sets_first(model_));
+    improver.judge();
     unload(state, choices);
     std::vector<double> standing(improver.efficiencies().begin(), improver.efficiencies().end());
     std::ranges::sort(standing);
@@ -147,6 +148,7 @@ class Solver {
     Improver improver(state, {.effort = kEffort + kEffortForEach * choices.size(),
                               .max_moves = problem_.max_moves});
     improver.place_new(groups_.front().units);
+    improver.judge();
     state.forget_journal();
     const auto below = [&](std::span<const double> most) {
       for (std::size_t j = 0; j < most.size(); ++j)
@@ -208,6 +210,7 @@ class Solver {
         Improver improver(state, {.effort = kEffort + kEffortForEach * group.units.size(),
                                   .max_moves = problem_.max_moves});
         improver.place_new(group.units);
+        improver.judge();
         improver.run_only(group.layer.job, limits);
         for (const std::uint32_t u : group.units)
           choices[u] = state.choice(u);

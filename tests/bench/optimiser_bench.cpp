@@ -8,6 +8,7 @@
 
 #include "common/core/colouring.h"
 #include "common/core/efficiency.h"
+#include "common/core/heddle_session.h"
 #include "tests/common/core/fabrics.h"
 
 namespace heddle {
@@ -129,6 +130,47 @@ void heddle_warm(benchmark::State& state) {
   }
 }
 BENCHMARK(heddle_warm)->Arg(2048)->Arg(16384)->Unit(benchmark::kMillisecond);
+
+// A job of 64 NICs comes to 1,984 that run, on a fabric where there is just room for it; and beside
+// it, in the same unit, everything from nothing.
+struct Arrival {
+  Topology fabric = make_fabric({.leaves = 64, .spines = 32, .nics = 32});
+  LinkState links{fabric};
+  Problem problem;
+  Arrival() {
+    std::mt19937_64 random(64);
+    problem = problem_of(fabric, links, ring_jobs(fabric, random, [](auto&) { return 64; }));
+  }
+};
+
+void session_full_solve(benchmark::State& state) {
+  const Arrival a;
+  for (auto _ : state) {
+    const HeddleSession session(a.problem, std::vector<bool>(32, true));
+    benchmark::DoNotOptimize(session.efficiency({0}));
+  }
+}
+BENCHMARK(session_full_solve)->Unit(benchmark::kMillisecond);
+
+// The job goes to where it was the time before if it can, which would be too easy: each time is a
+// new session's first.
+void session_arrival(benchmark::State& state) {
+  const Arrival a;
+  std::vector<bool> running(32, true);
+  running[9] = false;
+  for (auto _ : state) {
+    state.PauseTiming();
+    auto session = std::make_unique<HeddleSession>(a.problem, running);
+    state.ResumeTiming();
+    const std::vector<std::uint32_t> moved = session->start({9});
+    state.PauseTiming();
+    state.counters["moved"] = static_cast<double>(moved.size());
+    state.counters["worst"] = session->efficiency({9});
+    session.reset();
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(session_arrival)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace heddle

@@ -1,0 +1,84 @@
+// Raising a job as edge colouring would: what is in the way is taken out and put back one by one,
+// each along an alternating path. Where all links are alike and full this cannot fail (Koenig),
+// because what is not placed yet takes no room.
+#include <algorithm>
+
+#include "common/core/heddle_improve.h"
+
+namespace heddle {
+namespace {
+
+// Items to inspect for one insertion, before the attempt is given up.
+constexpr std::uint64_t kEffortForOne = 10'000;
+
+}  // namespace
+
+bool Improver::arrive(JobId job, std::span<const double> most) {
+  most_ = most;
+  effort_ = limits_.effort;
+  floor_ = efficiency_;
+  floor_[job.value] = most[job.value];
+  raised_ = {};
+  ++attempt_;
+  const std::size_t mark = state_.mark();
+  const std::uint32_t moves_before = moves_;
+  if (!place_again(job)) {
+    roll_back(mark);
+    moves_ = moves_before;
+    return false;
+  }
+  refresh(mark);
+  efficiency_[job.value] = state_.efficiency(job);
+  ++changes_;
+  return true;
+}
+
+// Every item of the job must fit at its floor.
+bool Improver::place_again(JobId job) {
+  std::vector<std::uint32_t> out;
+  for (const std::uint32_t item : state_.items_of(job)) {
+    if (!state_.active(item) || !state_.movable(item))
+      continue;
+    if (!state_.choice(item).placed())
+      out.push_back(item);
+    else if (overfull(state_.up(item)) || overfull(state_.down(item))) {
+      move(item, {});
+      out.push_back(item);
+    }
+  }
+  for (const std::uint32_t item : state_.items_of(job))
+    if (state_.active(item) && !state_.movable(item) &&
+        (overfull(state_.up(item)) || overfull(state_.down(item))))
+      return false;
+  return std::ranges::all_of(out, [this](std::uint32_t item) {
+    stop_at_ = effort_ - std::min(effort_, kEffortForOne);
+    return insert(item) && moves_ <= limits_.max_moves;
+  });
+}
+
+// Where it fits; or else over a spine with room at one end, from whose other end the path
+// alternates with a spine that has room there.
+bool Improver::insert(std::uint32_t item) {
+  if (move_directly(item, {}))
+    return true;
+  const double own = price(item);
+  std::vector<Model::Choice> room_up, room_down;
+  model_.for_each_choice(model_.units()[item], [&](const Model::Choice& choice, SpineId) {
+    if (fits(model_.uplink(choice.up), item, own))
+      room_up.push_back(choice);
+    if (fits(model_.downlinks(choice), item, own))
+      room_down.push_back(choice);
+  });
+  for (const Model::Choice& a : room_up) {
+    for (const Model::Choice& b : room_down) {
+      if (exhausted_here())
+        return false;
+      if (exchange(item, a, model_.topology()[b.up].spine) ||
+          exchange(item, b, model_.topology()[a.up].spine))
+        return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace heddle
