@@ -96,6 +96,7 @@ Time Agent::next_deadline() const {
 
 void Agent::step() {
   session_.tick(parts_.clock.now());
+  look_at_switch();
   if (std::optional<Wish> wish = session_.take_wish()) {
     if (wish->plan)
       programmer_.want(*std::move(wish->plan));
@@ -149,6 +150,13 @@ std::vector<EnforcerCapability> Agent::enforcers() const {
   if (config_.role != Role::leaf)  // a host has no ports that face hosts
     return {};
   return {programmer_.capability()};
+}
+
+// Notifications of files can be lost like those of routes, so a full check looks at both.
+void Agent::look_at_switch() {
+  const std::uint64_t reads = programmer_.counters().full_reads;
+  if (std::exchange(full_reads_, reads) != reads)
+    session_.switch_turned(parts_.clock.now());
 }
 
 // An enforcer that broke down must not be planned for, and one that was repaired is waited for.

@@ -75,6 +75,7 @@ class Agent {
   std::vector<PortStatus> own_ports();
   void report(Time now);
   void tell_link_changes();
+  void look_at_switch();
   void tell_abilities(Time now, const std::vector<SourceCapability>& sources);
   void send_outbox();
 
@@ -90,6 +91,7 @@ class Agent {
   std::vector<EnforcerCapability> told_enforcers_;
   std::vector<SourceCapability> told_sources_;
 
+  std::uint64_t full_reads_{};  // after which the off switch has been looked at
   bool links_changed_{};
   bool was_welcomed_{};
   // What the last LinkChange said, without the counters.

@@ -218,7 +218,9 @@ void Session::on(Time, const Switch& change) {
   if (!kept)
     log_error("the off switch cannot be kept: {}", kept.error().message);
   log_warning("heddle is {} on this node by {}", change.enable ? "enabled" : "disabled", change.by);
-  off_until_restart_ = change.enable || kept ? std::string{} : change.by;
+  off_until_restart_.reset();
+  if (!change.enable && !kept)
+    off_until_restart_ = change.by;
   read_switch();
   owes_acknowledgement_ = true;
 }
@@ -311,8 +313,8 @@ void Session::note_version(PlanVersion version) {
 
 void Session::read_switch() {
   const bool kept = store_.disabled();
-  disabled_ = kept || !off_until_restart_.empty();
-  disabled_by_ = kept ? store_.disabled_by() : off_until_restart_;
+  disabled_ = kept || off_until_restart_;
+  disabled_by_ = kept ? store_.disabled_by() : off_until_restart_.value_or("");
 }
 
 void Session::decide(Time now) {

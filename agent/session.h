@@ -70,7 +70,7 @@ class Session {
   void received(Time now, const Envelope& envelope);
   // What hello said of this node's abilities is no longer so: it is said again where it was heard.
   void abilities_changed(Time now);
-  // Somebody on this machine turned the off switch.
+  // Somebody on this machine may have turned the off switch.
   void switch_turned(Time now);
   void tick(Time now);
   std::optional<Time> next_deadline() const;
@@ -142,7 +142,8 @@ class Session {
   Duration report_interval_{};
   bool disabled_{};
   std::string disabled_by_;
-  std::string off_until_restart_;  // by whom: the switch was turned off but could not be kept
+  // By whom: the switch was turned off but could not be kept.
+  std::optional<std::string> off_until_restart_;
   bool owes_acknowledgement_{};
 
   // What was wished for last: a plan, or nothing and why.

@@ -114,6 +114,18 @@ TEST_F(AgentTest, TakesPinsOffWhenDisabledAndConfirmsByReadBack) {
   EXPECT_EQ(node.kernel.pins().size(), 1u);
 }
 
+TEST_F(AgentTest, NoticesTheSwitchOnTheMachineAtAFullCheckIfNobodyTellsOfIt) {
+  install();
+  node.store.by = "root";
+  for (int i = 0; i < 4; ++i) {  // a full check, and a report after it; the lease runs on
+    node.run_for(seconds(8));
+    node.say(
+        Heartbeat{.version = {3, 1}, .digest = digest(plan({3, 1}).pins), .lease = seconds(30)});
+  }
+  EXPECT_TRUE(node.kernel.pins().empty());
+  EXPECT_TRUE(node.agent.session().disabled());
+}
+
 TEST_F(AgentTest, AnswersASwitchAlsoWhenNothingChanges) {
   node.join();
   node.channel.sent.clear();

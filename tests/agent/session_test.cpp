@@ -508,6 +508,17 @@ TEST_F(SafetyRule8, AFullDiskStopsNeitherPlansNorTheSwitch) {
   EXPECT_TRUE(agent.session.disabled()) << "some other file in the folder changed";
 }
 
+TEST_F(SafetyRule8, ASwitchThatCannotBeKeptHoldsAlsoIfNobodyIsNamed) {
+  store.full = true;
+  Harness agent(store);
+  agent.welcome();
+  agent.say(snapshot_of(plan({3, 1})));
+  agent.wish();
+  agent.say(Switch{.enable = false, .by = ""});
+  EXPECT_TRUE(agent.session.disabled());
+  EXPECT_TRUE(wants_nothing(agent.wish()));
+}
+
 TEST_F(SafetyRule9, ARefusedAgentProgramsNothingNewAndAsksAgainLater) {
   Harness agent(store);
   agent.connect();
