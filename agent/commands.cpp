@@ -61,6 +61,7 @@ ExitCode flush_and_print(RouteKernel& kernel, OwnershipStore& ownership,
 class DryKernel final : public RouteKernel {
  public:
   explicit DryKernel(RouteKernel& kernel) : kernel_(kernel) {}
+  void use(const RoutingRanges& ranges) override { kernel_.use(ranges); }
   Result<void> probe() override { return kernel_.probe(); }
   Result<void> subscribe() override { return {}; }
   Result<KernelState> read() override { return kernel_.read(); }

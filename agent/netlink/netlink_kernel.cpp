@@ -177,6 +177,10 @@ void NetlinkKernel::ready() {
   }
 }
 
+void NetlinkKernel::use(const RoutingRanges& ranges) {
+  impl_->options.ranges = ranges;
+}
+
 Result<void> NetlinkKernel::probe() {
   KernelState state;
   if (auto read = impl_->read_objects(state); !read) {

@@ -26,6 +26,7 @@ class NetlinkKernel final : public RouteKernel, public PortSource {
   // Reads every notification that waits, without blocking, and hands each to the handler.
   void ready();
 
+  void use(const RoutingRanges& ranges) override;
   Result<void> probe() override;
   Result<void> subscribe() override;
   Result<KernelState> read() override;

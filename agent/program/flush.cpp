@@ -35,11 +35,14 @@ void count(const std::vector<Action>& actions, FlushReport& report) {
 
 }  // namespace
 
-Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store, const RoutingRanges& ranges) {
+Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store,
+                          const RoutingRanges& configured) {
   // Without a record nothing can be proven ours, and what cannot is not touched.
   const auto record = store.load();
   if (!record)
     return tl::unexpected(record.error());
+  const RoutingRanges ranges = record->ranges.value_or(configured);
+  kernel.use(ranges);
   FlushReport report;
   for (int round = 0; round < kRounds; ++round) {
     const auto state = kernel.read();

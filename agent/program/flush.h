@@ -20,7 +20,9 @@ struct FlushReport {
 };
 
 // Repeats until a read back shows none of ours; Errc::kernel if that does not come about. An empty
-// record afterwards.
-Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store, const RoutingRanges& ranges);
+// record afterwards. What is ours is decided by the protocol and ranges in the record; `configured`
+// is used only where it names none (see recorded_ranges in ownership.h).
+Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store,
+                          const RoutingRanges& configured);
 
 }  // namespace heddle

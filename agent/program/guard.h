@@ -42,7 +42,7 @@ struct GuardOutcome {
 struct GuardInput {
   std::string run_dir;
   std::string boot_id;
-  RoutingRanges ranges;
+  RoutingRanges ranges;  // as configured; the record's own go before them
 };
 
 // One look. Safe beside a living agent: it gets kGuardGrace after the deadline before its pins are

@@ -138,7 +138,7 @@ class Programmer::Impl {
   void take(const NeighbourEvent& event) { note(view_.apply(event)); }
   void take(const RouteEvent& event) {
     const KernelRoute& r = event.route;
-    const RoutingRanges& ours = config_.ranges;
+    const RoutingRanges& ours = ranges_;
     if (r.protocol == ours.protocol || ours.owns_table(r.table) ||
         ours.owns_next_hop(r.next_hop_id))
       read_again_ = true;
@@ -146,16 +146,16 @@ class Programmer::Impl {
   }
   void take(const NextHopEvent& event) {
     const KernelNextHop& n = event.next_hop;
-    const auto owns = [&](std::uint32_t id) { return config_.ranges.owns_next_hop(id); };
-    if (owns(n.id) || n.protocol == config_.ranges.protocol ||
+    const auto owns = [&](std::uint32_t id) { return ranges_.owns_next_hop(id); };
+    if (owns(n.id) || n.protocol == ranges_.protocol ||
         std::any_of(n.members.begin(), n.members.end(), owns))
       read_again_ = true;
     note(view_.apply(event));
   }
   void take(const RuleEvent& event) {
     const KernelRule& r = event.rule;
-    if (r.priority == config_.ranges.rule_priority || r.protocol == config_.ranges.protocol ||
-        config_.ranges.owns_table(r.table))
+    if (r.priority == ranges_.rule_priority || r.protocol == ranges_.protocol ||
+        ranges_.owns_table(r.table))
       read_again_ = true;
   }
   void take(const SettingsEvent&) { read_again_ = true; }
@@ -170,6 +170,35 @@ class Programmer::Impl {
     unable_ = probed ? std::string{} : probed.error().message;
     verifier_.forget();
     journal_.open();
+    // What was installed under an earlier configuration is ours under that one only.
+    const Ownership& record = journal_.record();
+    use(record.empty() ? ranges_ : record.ranges.value_or(config_.ranges));
+  }
+
+  void use(const RoutingRanges& ranges) {
+    ranges_ = ranges;
+    kernel_.use(ranges_);
+  }
+
+  // The pins of an earlier configuration are gone: from here on the present one holds. True if
+  // there is nothing to wait for.
+  bool leave_former_ranges() {
+    if (ranges_ == config_.ranges)
+      return true;
+    if (!installed_known_ || !installed_.empty())
+      return false;
+    journal_.narrow(Ownership::of({}, ranges_));
+    if (!journal_.record().empty())
+      return false;
+    const RoutingRanges former = ranges_;
+    use(config_.ranges);
+    // Nothing is programmed where nobody has looked.
+    if (!read_all()) {
+      use(former);
+      return false;
+    }
+    dirty_ = true;
+    return true;
   }
 
   Result<void> read_all() {
@@ -182,7 +211,7 @@ class Programmer::Impl {
     read_gap_ = std::clamp((last_read_ - begin) * kReadGapFactor, kReadGapLeast, kReadGapMost);
     read_again_ = state->inconsistent;
     view_.load(*state);
-    Claims claims = claim(*state, config_.ranges, journal_.record());
+    Claims claims = claim(*state, ranges_, journal_.record());
     if (counters_.full_reads > 1 && claims.ours != installed_) {
       ++counters_.repairs;
       journal_.suspect();
@@ -204,7 +233,7 @@ class Programmer::Impl {
       read_again_ = true;
       return false;
     }
-    Claims claims = claim(*state, config_.ranges, journal_.record());
+    Claims claims = claim(*state, ranges_, journal_.record());
     // Only a full read sees enough to say whose it is.
     if (claims.foreign_count != 0 && conflict_.empty())
       read_again_ = true;
@@ -220,7 +249,8 @@ class Programmer::Impl {
 
   // Programming. While something forbids it, what is ours is taken away: nothing proves it right.
   bool may_program() const {
-    return unable_.empty() && unfit_.empty() && conflict_.empty() && journal_.error().empty();
+    return ranges_ == config_.ranges && unable_.empty() && unfit_.empty() && conflict_.empty() &&
+           journal_.error().empty();
   }
 
   void program(Time now) {
@@ -232,7 +262,7 @@ class Programmer::Impl {
                              .record = journal_.record(),
                              .uplinks = config_.uplinks,
                              .host_ports = config_.host_ports,
-                             .ranges = config_.ranges});
+                             .ranges = ranges_});
     counters_.pins_withdrawn +=
         desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
     withdrawn_pins_ = desired.withdrawn;
@@ -240,13 +270,18 @@ class Programmer::Impl {
     ask_for(desired.unresolved, now);
     if (installed_known_ && !verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_))
       settled = false;
-    if (!settled || verifier_.any_failure()) {
-      retry_at_ = now + retry_gap_;
-      retry_gap_ = std::min(kRetryMost, 2 * retry_gap_);
-    }
-    // What could not be read back is not acknowledged.
-    if (installed_known_)
+    if (!leave_former_ranges())
+      settled = false;
+    if (!settled || verifier_.any_failure())
+      retry_later(now);
+    // What could not be read back is not acknowledged, nor what is about to change.
+    if (installed_known_ && !dirty_)
       summarise(desired);
+  }
+
+  void retry_later(Time now) {
+    retry_at_ = now + retry_gap_;
+    retry_gap_ = std::min(kRetryMost, 2 * retry_gap_);
   }
 
   // True if what is read back is what was wanted.
@@ -254,7 +289,7 @@ class Programmer::Impl {
     Reconciliation todo = reconcile(wanted, installed_);
     if (!todo.make.empty()) {
       // The record first: whatever happens after it, it names all that can be there.
-      if (auto recorded = journal_.widen(Ownership::of(wanted, config_.ranges)); !recorded) {
+      if (auto recorded = journal_.widen(Ownership::of(wanted, ranges_)); !recorded) {
         failures_.try_emplace({0, IpAddress{}}, std::move(recorded.error().message));
         std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
       }
@@ -269,8 +304,9 @@ class Programmer::Impl {
     });
     if (!sweep.empty() && !apply(sweep))
       return false;
-    if (!todo.make.empty() || !sweep.empty() || journal_.suspected())
-      journal_.narrow(Ownership::of(installed_, config_.ranges));
+    if (!todo.make.empty() || !sweep.empty() || journal_.suspected() ||
+        journal_.record().ranges != ranges_)
+      journal_.narrow(Ownership::of(installed_, ranges_));
     return reconcile(wanted, installed_).empty();
   }
 
@@ -342,6 +378,8 @@ class Programmer::Impl {
       return {Errc::io, journal_.error()};
     if (!conflict_.empty())
       return {Errc::foreign_state, "foreign state where only ours may be: " + conflict_};
+    if (ranges_ != config_.ranges)
+      return {Errc::foreign_state, "what an earlier configuration installed is not all gone yet"};
     return {Errc::unsupported, capability().reason};
   }
 
@@ -365,6 +403,7 @@ class Programmer::Impl {
   Journal journal_;
   const Clock& clock_;
   ProgramConfig config_;
+  RoutingRanges ranges_{config_.ranges};  // the recorded ones while their pins are there
 
   MainView view_;
   PortTables installed_;    // as last read back,

@@ -157,6 +157,10 @@ class RouteKernel {
  public:
   virtual ~RouteKernel() = default;
 
+  // What counts as ours in the calls that follow: while pins of an earlier configuration are there,
+  // its protocol and ranges. Wrappers pass it on; a fake may ignore it.
+  virtual void use(const RoutingRanges& /*ranges*/) {}
+
   // Errc::permission without CAP_NET_ADMIN, Errc::unsupported without nexthop objects or policy
   // rules.
   virtual Result<void> probe() = 0;

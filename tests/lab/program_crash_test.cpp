@@ -28,6 +28,7 @@ class Fate {
 class MortalKernel final : public RouteKernel {
  public:
   MortalKernel(RouteKernel& kernel, Fate& fate) : kernel_(kernel), fate_(fate) {}
+  void use(const RoutingRanges& ranges) override { kernel_.use(ranges); }
   Result<void> probe() override { return kernel_.probe(); }
   Result<void> subscribe() override { return kernel_.subscribe(); }
   Result<KernelState> read() override { return kernel_.read(); }

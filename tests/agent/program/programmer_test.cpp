@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "agent/program/flush.h"
 #include "common/core/check.h"
 
 namespace heddle {
@@ -75,6 +76,7 @@ class FakeKernel final : public RouteKernel {
     state.routes.push_back(far);
   }
 
+  void use(const RoutingRanges& used) override { ranges = used; }
   Result<void> probe() override { return {}; }
   Result<void> subscribe() override { return {}; }
   Result<KernelState> read() override {
@@ -117,10 +119,10 @@ class FakeKernel final : public RouteKernel {
   bool removals_fail{};
   int reads{};
   int resolutions{};
+  RoutingRanges ranges;
 
  private:
   void take(const Action& action) {
-    const RoutingRanges ranges;
     if (const auto* hop = std::get_if<AddNextHop>(&action)) {
       state.next_hops.push_back(
           {.id = hop->next_hop.id,
@@ -150,7 +152,7 @@ class FakeKernel final : public RouteKernel {
     KernelRoute added;
     added.table = route.table;
     added.destination = Prefix::host(route.destination);
-    added.protocol = RoutingRanges{}.protocol;
+    added.protocol = ranges.protocol;
     added.next_hop_id = route.next_hop;
     added.offload_failed = hardware_refuses;
     state.routes.push_back(added);
@@ -164,10 +166,11 @@ class FakeKernel final : public RouteKernel {
 
 class ProgrammerOverAFake : public testing::Test {
  protected:
-  void start(Mode mode = Mode::program) {
+  void start(Mode mode = Mode::program, const RoutingRanges& ranges = {}) {
+    kernel.ranges = ranges;
     programmer.emplace(
         kernel, store, clock,
-        ProgramConfig{.mode = mode, .uplinks = {"up*"}, .host_ports = {"p*"}, .ranges = {}});
+        ProgramConfig{.mode = mode, .uplinks = {"up*"}, .host_ports = {"p*"}, .ranges = ranges});
     ASSERT_TRUE(programmer->start());
     settle();
   }
@@ -341,6 +344,67 @@ TEST_F(ProgrammerOverAFake, ADamagedRecordMakesWhatIsThereForeign) {
   ASSERT_TRUE(news);
   EXPECT_EQ(news->failed.at(0).reason, "the record is damaged");
   EXPECT_TRUE(kernel.done.empty());
+}
+
+constexpr RoutingRanges kOtherRanges{.protocol = 210,
+                                     .table_base = 30000,
+                                     .table_count = 8,
+                                     .rule_priority = 300,
+                                     .nexthop_base = 7000,
+                                     .nexthop_count = 8};
+
+using SafetyRule1 = ProgrammerOverAFake;
+
+TEST_F(SafetyRule1, OtherRangesInTheConfigurationOrphanNothing) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  kernel.removals_fail = true;
+  start(Mode::program, kOtherRanges);
+  programmer->want(plan(2, {{1, "up2"}}));
+  auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 1U) << "under the former ranges, as long as it is there";
+  EXPECT_EQ(store.kept.ranges, RoutingRanges{});
+  EXPECT_FALSE(store.kept.empty()) << "the record goes on naming what is in the kernel";
+
+  kernel.removals_fail = false;
+  clock.time += seconds{1};
+  news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 1U);
+  EXPECT_TRUE(news->failed.empty());
+  EXPECT_EQ(store.kept.ranges, kOtherRanges);
+  ASSERT_EQ(kernel.pinned(), 1U);
+  EXPECT_EQ(kernel.state.routes.back().table, kOtherRanges.table_base);
+  EXPECT_EQ(kernel.state.routes.back().protocol, kOtherRanges.protocol);
+  ASSERT_EQ(kernel.state.rules.size(), 1U);
+  EXPECT_EQ(kernel.state.rules[0].priority, kOtherRanges.rule_priority);
+}
+
+TEST_F(SafetyRule1, FlushGoesByTheRecordedRangesNotTheConfiguredOnes) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  kernel.ranges = kOtherRanges;
+  EXPECT_EQ(flush(kernel, store, kOtherRanges).value().routes, 2U);
+  EXPECT_EQ(kernel.pinned(), 0U);
+  EXPECT_TRUE(kernel.state.rules.empty());
+  EXPECT_EQ(kernel.ranges, RoutingRanges{}) << "removals carry the recorded protocol";
+  EXPECT_TRUE(store.kept.empty());
+}
+
+TEST_F(SafetyRule1, ARecordOfTheFirstFormatIsTakenForTheConfiguredRanges) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  store.kept.ranges.reset();
+  kernel.done.clear();
+  start();
+  programmer->want(plan(2, {{1, "up1"}}));
+  EXPECT_EQ(settle()->installed, 1U);
+  EXPECT_TRUE(kernel.done.empty());
+  EXPECT_EQ(store.kept.ranges, RoutingRanges{});
 }
 
 // No device here offloads routes; the flag is the kernel's.
