@@ -273,7 +273,7 @@ Result<ClusterStatus> Cluster::await(const std::function<bool(const ClusterStatu
                                      Duration patience, const std::string& what) {
   const Time end = boot_now() + patience;
   while (true) {
-    const auto now = status();
+    auto now = status();
     if (now && condition(*now))
       return now;
     if (const auto dead = casualty())

@@ -13,6 +13,7 @@ class Ring final : public Collective {
 
   std::vector<Transfer> pairs() const override {
     std::vector<Transfer> all;
+    all.reserve(static_cast<std::size_t>(ranks_));
     for (int rank = 0; rank < ranks_; ++rank)
       all.push_back({rank, (rank + 1) % ranks_});
     return all;
@@ -69,6 +70,7 @@ class AllToAll final : public Collective {
     acknowledged_.assign(n, 0);
     arrived_.assign(n, std::vector<bool>(n + 1, false));
     std::vector<Transfer> first;
+    first.reserve(n);
     for (int rank = 0; rank < ranks_; ++rank)
       first.push_back({rank, (rank + 1) % ranks_});
     return first;

@@ -197,7 +197,8 @@ Result<void> Stage::fail_far() {
   }
   if (pins.empty())
     return fail(Errc::not_found, "no pin crosses any spine");
-  const auto [leaf, spine] = dead_cable_;
+  const int leaf = dead_cable_.first;
+  const int spine = dead_cable_.second;
   // A plan would come sooner than routing's own withdrawal, and hide what agents do without one.
   cluster_->hold_coordinator(true);
   const Time cut = boot_now();

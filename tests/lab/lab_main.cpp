@@ -94,7 +94,7 @@ int up(const std::vector<std::string>& words) {
     }
     numbers.push_back(value);
   }
-  if (numbers.size() != 0 && numbers.size() != 3 && numbers.size() != 4) {
+  if (!numbers.empty() && numbers.size() != 3 && numbers.size() != 4) {
     fmt::print(stderr, "{}", kHelp);
     return kUsage;
   }

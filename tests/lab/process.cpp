@@ -66,6 +66,7 @@ Result<Child> Child::start(const Command& command) {
 Result<Child> Child::start(const Command& command, int output, int errors) {
   std::vector<std::string> copy = command.words;
   std::vector<char*> words;
+  words.reserve(copy.size() + 1);
   for (std::string& word : copy)
     words.push_back(word.data());
   words.push_back(nullptr);

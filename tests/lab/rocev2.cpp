@@ -59,8 +59,10 @@ std::optional<Bth> decode_bth(std::span<const std::byte> bytes) {
 
 std::array<std::byte, kRethSize> encode_reth(std::uint32_t dma_length) {
   std::array<std::byte, kRethSize> reth{};
-  for (int i = 0; i < 4; ++i)
-    reth[static_cast<std::size_t>(12 + i)] = octet(dma_length, 24 - 8 * i);
+  reth[12] = octet(dma_length, 24);
+  reth[13] = octet(dma_length, 16);
+  reth[14] = octet(dma_length, 8);
+  reth[15] = octet(dma_length, 0);
   return reth;
 }
 

@@ -143,6 +143,7 @@ TEST(Traffic, TheSameQueuePairNumbersAreHashedToTheSameUplinks) {
   // amounts.
   const auto used = [](const std::vector<std::uint64_t>& share) {
     std::vector<bool> any;
+    any.reserve(share.size());
     for (const std::uint64_t each : share)
       any.push_back(each > 0);
     return any;
