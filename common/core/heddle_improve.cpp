@@ -240,13 +240,15 @@ bool Improver::raise_to(JobId job, double target) {
     return false;
   const std::size_t mark = state_.mark();
   const std::uint32_t moves_before = moves_;
-  if (place_again(job)) {
-    refresh(mark);
-    return true;
+  if (leaves_alike_) {
+    if (place_again(job)) {
+      refresh(mark);
+      return true;
+    }
+    roll_back(mark);
+    moves_ = moves_before;
+    ++attempt_;
   }
-  roll_back(mark);
-  moves_ = moves_before;
-  ++attempt_;
   raised_ = job;
   const auto try_item = [&](std::uint32_t item) {
     if (settled_[item] == attempt_ || !state_.active(item))

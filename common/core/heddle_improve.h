@@ -106,6 +106,7 @@ class Improver {
     std::uint32_t checked{};
   };
   std::vector<Side> sides_;
+  bool leaves_alike_{};  // all have as many links, of one capacity
   std::vector<std::uint32_t> by_tolerance_;
   // What failed last, by job: nothing is tried again before something has changed, and then the
   // hardest first.

@@ -1,6 +1,6 @@
 // Raising a job as edge colouring would: what is in the way is taken out and put back one by one,
 // each along an alternating path. Where all links are alike and full this cannot fail (Koenig),
-// because what is not placed yet takes no room.
+// because what is not placed yet takes no room. Elsewhere settle() finds more.
 #include <algorithm>
 
 #include "common/core/heddle_improve.h"

@@ -28,6 +28,9 @@ void Improver::find_sides() {
     side.alike = std::ranges::all_of(side.resources, [&](ResourceId r) {
       return state_.capacity(r) == state_.capacity(side.resources.front());
     });
+  leaves_alike_ = std::ranges::all_of(sides_, [this](const Side& side) {
+    return side.alike && side.resources.size() == sides_.front().resources.size();
+  });
   for (std::uint32_t u = 0; u < state_.units(); ++u) {
     const Model::Unit& unit = model_.units()[u];
     if (unit.end_way - unit.first_way != 1 || state_.whole(u) != 1)
