@@ -71,7 +71,14 @@ StoredState FileStore::load() {
 
 Result<void> FileStore::save_highest_seen(PlanVersion version) {
   const std::string text = fmt::format("{}.{}\n", version.epoch, version.generation);
-  return replace_file((state_dir_ / kVersionFile).string(), text);
+  // After a loss of power no plan of an earlier epoch may come in. Generations are too many to wait
+  // for the disk each time, and a coordinator that lives knows its own.
+  const bool sync = version.epoch != synced_epoch_;
+  Result<void> saved = replace_file((state_dir_ / kVersionFile).string(), text,
+                                    sync ? Outlives::power : Outlives::process);
+  if (saved)
+    synced_epoch_ = version.epoch;
+  return saved;
 }
 
 Result<void> FileStore::save_plan(const NodePlan& plan) {

@@ -1,6 +1,6 @@
 // The agent's memory in files: the plan and the highest version in the state directory, the off
 // switch beside them, the lease in the run directory. Files are replaced by rename, so a crash
-// leaves the old or the new one. One thread.
+// leaves the old or the new one. The epoch and the off switch outlive a loss of power. One thread.
 #pragma once
 
 #include <filesystem>
@@ -32,6 +32,7 @@ class FileStore final : public AgentStore {
   std::string boot_id_;
   DisableSwitch switch_;
   Lease lease_;
+  std::uint64_t synced_epoch_{};  // 0: none yet
 };
 
 // The plan that an agent with this state directory accepted last. Errc::not_found if there is none.

@@ -21,7 +21,7 @@ std::string DisableSwitch::by() const {
 }
 
 Result<void> DisableSwitch::disable(const std::string& by) {
-  return replace_file(path_, by + "\n");
+  return replace_file(path_, by + "\n", Outlives::power);
 }
 
 Result<void> DisableSwitch::enable() {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 namespace heddle {
 namespace {
@@ -49,6 +50,18 @@ int write_all(int fd, std::string_view content) {
   return 0;
 }
 
+// A name that was given by a rename is on the disk when its folder is.
+Result<void> sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const Descriptor opened(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0)
+    return failed("open", folder, errno);
+  if (::fsync(opened.get()) != 0)
+    return failed("sync", folder, errno);
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> read_small_file(const std::string& path) {
@@ -72,7 +85,7 @@ Result<std::string> read_small_file(const std::string& path) {
   }
 }
 
-Result<void> replace_file(const std::string& path, std::string_view content) {
+Result<void> replace_file(const std::string& path, std::string_view content, Outlives outlives) {
   // The process id keeps apart the agent, the guard and the command line, which may write at the
   // same time.
   const std::string temporary = fmt::format("{}.{}.new", path, ::getpid());
@@ -83,9 +96,13 @@ Result<void> replace_file(const std::string& path, std::string_view content) {
     if (file.get() < 0)
       return failed("create", temporary, errno);
     error = write_all(file.get(), content);
+    if (error == 0 && outlives == Outlives::power && ::fsync(file.get()) != 0)
+      error = errno;
   }
   if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0)
     error = errno;
+  if (error == 0 && outlives == Outlives::power)
+    return sync_folder_of(path);
   if (error == 0)
     return {};
   ::unlink(temporary.c_str());

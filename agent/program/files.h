@@ -1,6 +1,7 @@
 // Small files that must never be seen half written: leases, records, switches. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,9 +13,13 @@ namespace heddle {
 // what is read here is written by this program and is small.
 Result<std::string> read_small_file(const std::string& path);
 
-// By a temporary file beside it and a rename: a reader sees the old or the new content. Not synced
-// to the disk: after a crash of the machine the kernel's tables are gone, too.
-Result<void> replace_file(const std::string& path, std::string_view content);
+// Leases and records speak of the kernel's tables, which a loss of power takes along; what must
+// outlive it is synced to the disk, which takes milliseconds.
+enum class Outlives : std::uint8_t { process, power };
+
+// By a temporary file beside it and a rename: a reader sees the old or the new content.
+Result<void> replace_file(const std::string& path, std::string_view content,
+                          Outlives outlives = Outlives::process);
 
 // No error if there is none.
 Result<void> remove_file(const std::string& path);

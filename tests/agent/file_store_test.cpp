@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +11,21 @@
 #include <string>
 
 #include "tests/agent/fakes.h"
+
+namespace {
+
+// In the place of the C library's: tells files from folders, and counts.
+int synced_files = 0;
+int synced_folders = 0;
+
+}  // namespace
+
+extern "C" int fsync(int fd) {
+  struct stat status {};
+  if (::fstat(fd, &status) == 0)
+    ++(S_ISDIR(status.st_mode) ? synced_folders : synced_files);
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace heddle {
 namespace {
@@ -75,6 +92,27 @@ TEST_F(FileStoreTest, SaysWhyItCannotWrite) {
   const Result<void> saved = store.save_plan(plan);
   ASSERT_FALSE(saved);
   EXPECT_NE(saved.error().message.find("plan"), std::string::npos) << saved.error().message;
+}
+
+TEST_F(SafetyRule4Files, ANewEpochIsOnTheDiskBeforeItCounts) {
+  FileStore store = open();
+  synced_files = synced_folders = 0;
+  ASSERT_TRUE(store.save_highest_seen({3, 0}));
+  EXPECT_EQ(synced_files, 1);
+  EXPECT_EQ(synced_folders, 1);
+  ASSERT_TRUE(store.save_highest_seen({3, 1}));
+  EXPECT_EQ(synced_files, 1) << "a generation does not wait for the disk";
+  ASSERT_TRUE(store.save_highest_seen({4, 0}));
+  EXPECT_EQ(synced_files, 2);
+  EXPECT_EQ(synced_folders, 2);
+}
+
+TEST_F(FileStoreTest, TheOffSwitchIsOnTheDiskWhenItIsConfirmed) {
+  FileStore store = open();
+  synced_files = synced_folders = 0;
+  ASSERT_TRUE(store.disable("ada"));
+  EXPECT_EQ(synced_files, 1);
+  EXPECT_EQ(synced_folders, 1);
 }
 
 TEST_F(SafetyRule4Files, APlanThatCannotBeKeptLeavesNoOlderOneBehind) {
