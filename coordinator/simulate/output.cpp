@@ -84,6 +84,7 @@ Json row_json(const Row& row, const OutputOptions& options) {
             {"epochs_at_bound", at_bound},
             {"epochs_least_percent_of_bound", least},
             {"stalled_transfers", row.stalled},
+            {"instants", row.events},
             {"notes", notes_of(row)}};
   if (options.epochs) {
     json["epoch_list"] = Json::array();
