@@ -71,7 +71,7 @@ class Programmer::Impl {
   std::optional<Time> next_deadline() const {
     if (dirty_)
       return Time{};
-    Time next = last_read_ + config_.full_check;
+    Time next = last_full_check_ + config_.full_check;
     if (read_again_)
       next = std::min(next, last_read_ + read_gap_);
     for (const auto& due : {retry_at_, ask_at_}) {
@@ -83,7 +83,7 @@ class Programmer::Impl {
 
   std::optional<Acknowledgement> step() {
     const Time now = clock_.now();
-    const bool full_check = now >= last_read_ + config_.full_check;
+    const bool full_check = now >= last_full_check_ + config_.full_check;
     if (full_check || (read_again_ && now >= last_read_ + read_gap_)) {
       if (full_check)
         prepare_full_check();
@@ -103,10 +103,13 @@ class Programmer::Impl {
     retry_at_.reset();
     if (ask)
       ask_at_.reset();
-    if (retry)
+    if (retry) {
       verifier_.forget_failures();
-    else
+      if (!unable_.empty())
+        probe();
+    } else {
       retry_gap_ = kRetryFirst;  // something is new; what failed before may work now
+    }
     if (config_.mode == Mode::program)
       program(now);
     refresh_withdrawn();
@@ -166,13 +169,22 @@ class Programmer::Impl {
 
   // Reading.
   void prepare_full_check() {
-    const auto probed = kernel_.probe();
-    unable_ = probed ? std::string{} : probed.error().message;
+    last_full_check_ = clock_.now();
+    probe();
     verifier_.forget();
     journal_.open();
     // What was installed under an earlier configuration is ours under that one only.
     const Ownership& record = journal_.record();
     use(record.empty() ? ranges_ : record.ranges.value_or(config_.ranges));
+  }
+
+  // A question that went unanswered says nothing of what is allowed; only a refusal does.
+  void probe() {
+    const auto probed = kernel_.probe();
+    if (probed)
+      unable_.clear();
+    else if (probed.error().code == Errc::permission || probed.error().code == Errc::unsupported)
+      unable_ = probed.error().message;
   }
 
   void use(const RoutingRanges& ranges) {
@@ -266,7 +278,7 @@ class Programmer::Impl {
     counters_.pins_withdrawn +=
         desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
     withdrawn_pins_ = desired.withdrawn;
-    bool settled = !unable_.empty() || converge(desired.tables);
+    bool settled = converge(desired.tables) && unable_.empty();
     ask_for(desired.unresolved, now);
     if (installed_known_ && !verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_))
       settled = false;
@@ -429,7 +441,8 @@ class Programmer::Impl {
   bool dirty_{true};
   bool acknowledgement_due_{};
   bool read_again_{};
-  Time last_read_;
+  Time last_read_;        // by whatever cause
+  Time last_full_check_;  // by time alone
   Duration read_gap_{kReadGapLeast};
   std::optional<Time> retry_at_;
   Duration retry_gap_{kRetryFirst};

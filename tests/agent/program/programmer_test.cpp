@@ -77,7 +77,10 @@ class FakeKernel final : public RouteKernel {
   }
 
   void use(const RoutingRanges& used) override { ranges = used; }
-  Result<void> probe() override { return {}; }
+  Result<void> probe() override {
+    ++probes;
+    return unable ? Result<void>(tl::unexpected(*unable)) : Result<void>{};
+  }
   Result<void> subscribe() override { return {}; }
   Result<KernelState> read() override {
     ++reads;
@@ -119,6 +122,8 @@ class FakeKernel final : public RouteKernel {
   bool removals_fail{};
   int reads{};
   int resolutions{};
+  int probes{};
+  std::optional<Error> unable;
   RoutingRanges ranges;
 
  private:
@@ -273,6 +278,72 @@ TEST_F(ProgrammerOverAFake, EverythingIsReadAgainEveryHalfMinuteAndRepairedWitho
   settle();
   EXPECT_EQ(kernel.pinned(), 1U);
   EXPECT_EQ(programmer->counters().repairs, 1U);
+}
+
+// A stream of events moves the reads, and must not move the check.
+TEST_F(ProgrammerOverAFake, EverythingIsCheckedEveryHalfMinuteAlsoUnderAStreamOfEvents) {
+  start();
+  const int before = kernel.probes;
+  for (int s = 0; s < 30; ++s) {
+    clock.time += seconds{1};
+    programmer->kernel_changed(SettingsEvent{});
+    settle();
+  }
+  EXPECT_EQ(kernel.probes, before + 1);
+}
+
+TEST_F(ProgrammerOverAFake, WhatIsThereGoesWhenProgrammingIsRefusedAndReturnsWhenItIsAllowed) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  kernel.unable = Error{Errc::permission, "not allowed"};
+  clock.time += seconds{30};
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 0U);
+  EXPECT_EQ(news->failed.at(0).reason, "not allowed");
+  EXPECT_FALSE(programmer->capability().usable);
+  EXPECT_EQ(kernel.pinned(), 0U);
+
+  // Long before the next check of everything, at growing distances.
+  kernel.unable.reset();
+  clock.time += seconds{1};
+  EXPECT_EQ(settle()->installed, 1U);
+  EXPECT_TRUE(programmer->capability().usable);
+}
+
+TEST_F(ProgrammerOverAFake, AProbeWithoutAnAnswerForbidsNothing) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  kernel.unable = Error{Errc::timeout, "the kernel is silent"};
+  clock.time += seconds{30};
+  EXPECT_FALSE(settle().has_value());
+  EXPECT_EQ(kernel.pinned(), 1U);
+  EXPECT_TRUE(programmer->capability().usable);
+}
+
+// It tells whether to offer the enforcer, which may change while the agent runs.
+TEST_F(ProgrammerOverAFake, CapabilityFollowsSettingsAndLinks) {
+  start();
+  const EnforcerCapability usable = programmer->capability();
+  EXPECT_TRUE(usable.usable);
+  kernel.state.settings = {{.ifindex = 1, .strict_reverse_path = true}};
+  programmer->kernel_changed(SettingsEvent{});
+  clock.time += milliseconds{50};
+  settle();
+  EXPECT_NE(programmer->capability(), usable);
+  kernel.state.settings.clear();
+  programmer->kernel_changed(SettingsEvent{});
+  clock.time += milliseconds{50};
+  settle();
+  EXPECT_EQ(programmer->capability(), usable);
+  Link& port = kernel.state.links.back();
+  port.master = 99;
+  programmer->kernel_changed(LinkEvent{.link = port});
+  clock.time += milliseconds{50};
+  settle();
+  EXPECT_NE(programmer->capability(), usable);
 }
 
 TEST_F(ProgrammerOverAFake, NothingIsAddedThatCannotBeRecordedButRemovalsGoOn) {
