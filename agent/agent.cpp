@@ -43,6 +43,8 @@ Agent::Agent(const AgentConfig& config, AgentIdentity identity, AgentParts parts
 Result<void> Agent::start() {
   if (Result<void> started = programmer_.start(); !started)
     return started;
+  if (const std::string& leftovers = programmer_.leftovers(); !leftovers.empty())
+    log_warning("takes away {}", leftovers);
   const EnforcerCapability able = programmer_.capability();
   if (config_.mode == Mode::program && !able.usable)
     log_error("nothing will be programmed: {}: {}", able.name, able.reason);

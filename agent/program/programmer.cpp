@@ -48,7 +48,15 @@ class Programmer::Impl {
     prepare_full_check();
     if (auto read = read_all(); !read)
       return read;
-    plan_.pins = pins_of(installed_, view_);
+    if (config_.mode == Mode::program)
+      plan_.pins = pins_of(installed_, view_);
+    else
+      clearing_ = !installed_.empty();
+    const char* const why = clearing_                   ? "this node only observes"
+                            : ranges_ != config_.ranges ? "protocol or ranges are others now"
+                                                        : nullptr;
+    if (why != nullptr)
+      leftovers_ = fmt::format("{} pins of an earlier life, as {}", installed_.routes.size(), why);
     return {};
   }
 
@@ -110,16 +118,19 @@ class Programmer::Impl {
     } else {
       retry_gap_ = kRetryFirst;  // something is new; what failed before may work now
     }
-    if (config_.mode == Mode::program)
+    const bool changing = config_.mode == Mode::program || clearing_;
+    if (changing)
       program(now);
+    clearing_ = clearing_ && !(installed_known_ && installed_.empty());
     refresh_withdrawn();
-    return news();
+    return changing ? news() : std::nullopt;
   }
 
   Acknowledgement state() const { return state_; }
   const std::vector<Withdrawal>& withdrawn() const { return withdrawn_; }
   const ProgramCounters& counters() const { return counters_; }
   const std::string& why_nothing() const { return why_nothing_; }
+  const std::string& leftovers() const { return leftovers_; }
 
   EnforcerCapability capability() const {
     const std::string& why = !unable_.empty() ? unable_ : unfit_;
@@ -261,8 +272,8 @@ class Programmer::Impl {
 
   // Programming. While something forbids it, what is ours is taken away: nothing proves it right.
   bool may_program() const {
-    return ranges_ == config_.ranges && unable_.empty() && unfit_.empty() && conflict_.empty() &&
-           journal_.error().empty();
+    return config_.mode == Mode::program && ranges_ == config_.ranges && unable_.empty() &&
+           unfit_.empty() && conflict_.empty() && journal_.error().empty();
   }
 
   void program(Time now) {
@@ -330,25 +341,9 @@ class Programmer::Impl {
     if (failed) {
       counters_.changes += actions.size() - failed->size();
       for (const ActionFailure& f : *failed)
-        note_failure(actions[f.action], f);
+        note_failure(failures_, actions[f.action], f);
     }
     return read_back() && failed.has_value();
-  }
-
-  void note_failure(const Action& action, const ActionFailure& failure) {
-    std::string reason = fmt::format(
-        "the kernel refuses {}: {}", to_string(action),
-        failure.message.empty() ? std::strerror(failure.error) : failure.message.c_str());
-    if (const auto* a = std::get_if<AddRoute>(&action)) {
-      failures_[{a->route.table, a->route.destination}] = std::move(reason);
-    } else if (const auto* m = std::get_if<MoveRoute>(&action)) {
-      failures_[{m->route.table, m->route.destination}] = std::move(reason);
-    } else if (const auto* r = std::get_if<RemoveRoute>(&action)) {
-      failures_[{r->route.table, r->route.destination}] = std::move(reason);
-    } else if (std::holds_alternative<AddNextHop>(action) ||
-               std::holds_alternative<AddRule>(action)) {
-      failures_.try_emplace({0, IpAddress{}}, std::move(reason));
-    }
   }
 
   void ask_for(const std::vector<std::pair<std::uint32_t, IpAddress>>& gateways, Time now) {
@@ -386,6 +381,8 @@ class Programmer::Impl {
   }
 
   Error refusal() const {
+    if (config_.mode != Mode::program)
+      return {Errc::unsupported, "this node only observes"};
     if (!journal_.error().empty())
       return {Errc::io, journal_.error()};
     if (!conflict_.empty())
@@ -405,8 +402,7 @@ class Programmer::Impl {
   }
 
   std::optional<Acknowledgement> news() {
-    if (config_.mode != Mode::program || !installed_known_ ||
-        !std::exchange(acknowledgement_due_, false))
+    if (!installed_known_ || !std::exchange(acknowledgement_due_, false))
       return std::nullopt;
     return state_;
   }
@@ -431,6 +427,8 @@ class Programmer::Impl {
 
   NodePlan plan_;
   std::string why_nothing_;
+  std::string leftovers_;
+  bool clearing_{};  // observing, with pins of an earlier life still there
   Time asked_at_;
   Acknowledgement state_;
   std::vector<Withdrawal> withdrawn_;
@@ -463,6 +461,9 @@ void Programmer::want(NodePlan plan) {
 }
 void Programmer::want_nothing(std::string why) {
   impl_->want_nothing(std::move(why));
+}
+const std::string& Programmer::leftovers() const {
+  return impl_->leftovers();
 }
 const std::string& Programmer::why_nothing() const {
   return impl_->why_nothing();

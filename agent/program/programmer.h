@@ -22,7 +22,8 @@
 namespace heddle {
 
 struct ProgramConfig {
-  Mode mode{Mode::observe};             // observe: watches `main`, never changes anything
+  // observe: watches `main` and changes nothing, except that pins of an earlier life are removed.
+  Mode mode{Mode::observe};
   std::vector<std::string> uplinks;     // glob patterns of interface names
   std::vector<std::string> host_ports;  // likewise
   RoutingRanges ranges;
@@ -46,6 +47,9 @@ class Programmer {
   // cannot be programmed is told by capability(). Until the first want() the pins of an earlier
   // life are held as if they were a plan: kept while `main` offers them, never added to.
   Result<void> start();
+  // For people: what start() found of an earlier life and step() takes away, as this one has other
+  // ranges or only observes; empty if nothing.
+  const std::string& leftovers() const;
 
   // The node's whole plan; the caller has checked version and node (accept_plan).
   void want(NodePlan plan);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace heddle {
 namespace {
@@ -87,6 +88,22 @@ class Summary {
 };
 
 }  // namespace
+
+void note_failure(ChangeFailures& failures, const Action& action, const ActionFailure& failure) {
+  std::string reason =
+      fmt::format("the kernel refuses {}: {}", to_string(action),
+                  failure.message.empty() ? std::strerror(failure.error) : failure.message.c_str());
+  if (const auto* a = std::get_if<AddRoute>(&action)) {
+    failures[{a->route.table, a->route.destination}] = std::move(reason);
+  } else if (const auto* m = std::get_if<MoveRoute>(&action)) {
+    failures[{m->route.table, m->route.destination}] = std::move(reason);
+  } else if (const auto* r = std::get_if<RemoveRoute>(&action)) {
+    failures[{r->route.table, r->route.destination}] = std::move(reason);
+  } else if (std::holds_alternative<AddNextHop>(action) ||
+             std::holds_alternative<AddRule>(action)) {
+    failures.try_emplace({0, IpAddress{}}, std::move(reason));
+  }
+}
 
 Acknowledgement summarise(const SummaryInput& input) {
   return Summary(input).write();

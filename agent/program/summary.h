@@ -19,6 +19,8 @@ namespace heddle {
 // Why the last changes failed, by table and destination; table 0: not about one route.
 using ChangeFailures = std::map<std::pair<std::uint32_t, IpAddress>, std::string>;
 
+void note_failure(ChangeFailures& failures, const Action& action, const ActionFailure& failure);
+
 struct SummaryInput {
   const NodePlan& plan;
   const Desire& desired;

@@ -217,6 +217,47 @@ TEST_F(ProgrammerOverAFake, ObservingNeverChangesAnything) {
   EXPECT_EQ(programmer->withdrawn().size(), 1U) << "observing tells of withdrawals all the same";
 }
 
+TEST_F(ProgrammerOverAFake, ObservingTakesAwayWhatAnEarlierLifeInstalledAndThenRests) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  kernel.removals_fail = true;
+  start(Mode::observe);
+  EXPECT_EQ(programmer->leftovers(), "2 pins of an earlier life, as this node only observes");
+  EXPECT_EQ(programmer->state().installed, 2U) << "what is left is told";
+  EXPECT_EQ(programmer->state().failed.size(), 2U);
+
+  kernel.removals_fail = false;
+  clock.time += seconds{1};
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 0U);
+  EXPECT_TRUE(news->failed.empty());
+  EXPECT_EQ(kernel.pinned(), 0U);
+  EXPECT_TRUE(kernel.state.rules.empty());
+  EXPECT_TRUE(store.kept.empty());
+  kernel.done.clear();
+  programmer->want(plan(2, {{1, "up1"}}));
+  EXPECT_FALSE(settle().has_value());
+  EXPECT_TRUE(kernel.done.empty());
+  start(Mode::observe);
+  EXPECT_EQ(programmer->leftovers(), "");
+}
+
+// A host has no ports that face hosts.
+TEST_F(ProgrammerOverAFake, WhatAnEarlierLifeAsALeafInstalledGoesWithItsHostPorts) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  programmer.emplace(
+      kernel, store, clock,
+      ProgramConfig{.mode = Mode::program, .uplinks = {"up*"}, .host_ports = {}, .ranges = {}});
+  ASSERT_TRUE(programmer->start());
+  settle();
+  EXPECT_EQ(kernel.pinned(), 0U);
+  EXPECT_EQ(programmer->state().installed, 0U);
+}
+
 TEST_F(ProgrammerOverAFake, AWithdrawalIsActedOnWhileNothingCanBeRead) {
   start();
   programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
@@ -432,6 +473,8 @@ TEST_F(SafetyRule1, OtherRangesInTheConfigurationOrphanNothing) {
   ASSERT_EQ(settle()->installed, 1U);
   kernel.removals_fail = true;
   start(Mode::program, kOtherRanges);
+  EXPECT_EQ(programmer->leftovers(),
+            "1 pins of an earlier life, as protocol or ranges are others now");
   programmer->want(plan(2, {{1, "up2"}}));
   auto news = settle();
   ASSERT_TRUE(news);
