@@ -35,7 +35,7 @@ ECMP, under heddle, and through failures. Needs root.
 
   --rate MBIT      rate of every link, in Mbit/s (25)
   --leaves N       2 to 50 (4)
-  --spines N       2 to 50 (4)
+  --spines N       3 to 50 (4); one dies, and a cable of another
   --hosts N        on each leaf, 2 to 50 (4)
   --seed N         which hosts work together, which ports are drawn, which spine dies (1)
   --draws N        of source ports under ECMP, 1 to 100 (10)
@@ -105,7 +105,7 @@ std::optional<DemoOptions> parse(int argc, char** argv, int& status) {
         good = take(options.fabric.leaves, number<int>(optarg, 2, 50));
         break;
       case kSpines:
-        good = take(options.fabric.spines, number<int>(optarg, 2, 50));
+        good = take(options.fabric.spines, number<int>(optarg, 3, 50));
         break;
       case kHosts:
         good = take(options.fabric.hosts, number<int>(optarg, 2, 50));
