@@ -125,12 +125,30 @@ MainView::Effect MainView::apply(const RouteEvent& event) {
   entries.erase(gone);
   if (entries.empty()) {
     routes_.erase(at);
-    const auto length = lengths_.find(route.destination.length);
-    if (--length->second == 0)
-      lengths_.erase(length);
-    std::erase_if(connected_, [&](const auto& c) { return c.second.first == route.destination; });
+    forget_network(route.destination);
   }
   return Effect::changed;
+}
+
+void MainView::forget_network(const Prefix& network) {
+  const auto length = lengths_.find(network.length);
+  if (--length->second == 0)
+    lengths_.erase(length);
+  std::erase_if(connected_, [&](const auto& c) { return c.second.first == network; });
+}
+
+// The kernel drops them with the object and says nothing; another object under the same id must
+// not bring them back.
+void MainView::forget_routes_over(std::uint32_t next_hop_id) {
+  for (auto at = routes_.begin(); at != routes_.end();) {
+    std::erase_if(at->second, [&](const Entry& e) { return e.next_hop_id == next_hop_id; });
+    if (!at->second.empty()) {
+      ++at;
+      continue;
+    }
+    forget_network(at->first);
+    at = routes_.erase(at);
+  }
 }
 
 MainView::Effect MainView::apply(const NextHopEvent& event) {
@@ -139,6 +157,9 @@ MainView::Effect MainView::apply(const NextHopEvent& event) {
     if (known == next_hops_.end())
       return Effect::none;
     next_hops_.erase(known);
+    forget_routes_over(event.next_hop.id);
+    for (auto& [id, group] : next_hops_)
+      std::erase(group.members, event.next_hop.id);
   } else {
     if (known != next_hops_.end() && known->second == event.next_hop)
       return Effect::none;

@@ -86,6 +86,8 @@ class MainView {
   std::set<std::uint32_t> offering(const Entry* entry) const;
   Effect change(const RouteEvent& event);
   void add(const KernelRoute& route, RouteEvent::Kind kind);
+  void forget_network(const Prefix& network);
+  void forget_routes_over(std::uint32_t next_hop_id);
   void index_links();
 
   std::vector<std::string> uplink_patterns_;

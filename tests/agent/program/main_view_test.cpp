@@ -119,6 +119,22 @@ TEST(MainView, FollowsANextHopObjectUnderAnUnchangedRoute) {
   EXPECT_EQ(offers(view, "10.2.1.1"), "");
 }
 
+// The kernel drops the routes over it, and the places in groups, without a notification.
+TEST(MainView, RevivesNothingWhenADeletedNextHopsIdIsUsedAgain) {
+  MainView view = loaded(
+      {by_object("10.2.0.0/16", 10), by_object("10.2.1.0/24", 1), by_object("10.2.1.0/24", 2, 20)});
+  EXPECT_EQ(offers(view, "10.2.1.1"), "1");
+  view.apply(NextHopEvent{.next_hop = next_hop(1, 1), .removed = true});
+  EXPECT_EQ(view.apply(NextHopEvent{.next_hop = next_hop(1, 1)}), Effect::changed);
+  EXPECT_EQ(offers(view, "10.2.1.1"), "2");
+  EXPECT_EQ(offers(view, "10.2.2.1"), "23");
+  view.apply(NextHopEvent{.next_hop = group(10, {}), .removed = true});
+  view.apply(NextHopEvent{.next_hop = group(10, {1, 2, 3})});
+  EXPECT_EQ(offers(view, "10.2.2.1"), "");
+  view.apply(RouteEvent{.route = by_object("10.2.0.0/16", 10), .kind = Kind::added});
+  EXPECT_EQ(offers(view, "10.2.2.1"), "123");
+}
+
 // The kernel would not have taken it, so what is known of the link is old.
 TEST(MainView, AsksToReadAgainWhenANextHopAppearsOverALinkWithoutCarrier) {
   MainView view = loaded({});
