@@ -92,6 +92,7 @@ class Coordinator {
   // planning.cpp
   void plan(const Situation& cause);
   std::vector<std::optional<Granularity>> steering() const;
+  std::set<LeafId> unheard() const;
   PlanningInput planning_input() const;
   void take(PlanAndMoves next, std::string reason);
   void date_pins(const RoutePlan& next, WallTime wall);

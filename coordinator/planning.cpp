@@ -21,6 +21,20 @@ std::vector<std::optional<Granularity>> Coordinator::steering() const {
   return by_leaf;
 }
 
+// After a restart agents come back one by one. What the others hold stays as it is until their
+// lease has run out, when there is nothing left to keep.
+std::set<LeafId> Coordinator::unheard() const {
+  std::set<LeafId> leaves;
+  if (parts_.clock.now() - started_ >= settings_.broadcast.lease)
+    return leaves;
+  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i) {
+    const std::string& name = topology_[LeafId{i}].name;
+    if (broadcast_.find(name) == nullptr && !broadcast_.disabled().contains(name))
+      leaves.insert(LeafId{i});
+  }
+  return leaves;
+}
+
 PlanningInput Coordinator::planning_input() const {
   static const RoutePlan kNothing;
   return {.topology = &topology_,
@@ -28,6 +42,7 @@ PlanningInput Coordinator::planning_input() const {
           .forbidden = links_.forbidden(),
           .prediction = &prediction_,
           .steering = steering(),
+          .unheard = unheard(),
           .disabled_jobs = operators_.disabled_jobs,
           .present = record_ ? &record_->plan : &kNothing};
 }

@@ -167,6 +167,11 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
   for (std::uint32_t i = 0; i < topology.leaves().size(); ++i) {
     const LeafId leaf{i};
     const std::string& name = topology[leaf].name;
+    if (input.unheard.contains(leaf)) {
+      if (const auto part = input.present->nodes.find(name); part != input.present->nodes.end())
+        result.plan.nodes[name] = part->second;
+      continue;
+    }
     const std::vector<Pin>& before = present_pins(name);
     std::vector<Pin> now = std::move(pins[leaf]);
     std::ranges::sort(now, {}, &Pin::unit);

@@ -26,6 +26,9 @@ struct PlanningInput {
   // By leaf: how finely its agent can steer; nothing if it cannot or may not (absent, observing,
   // disabled).
   std::vector<std::optional<Granularity>> steering;
+  // Leaves whose agent has not been heard since the start and may still hold its pins: they are
+  // neither planned nor taken away.
+  std::set<LeafId> unheard;
   std::set<std::string> disabled_jobs;
   const RoutePlan* present{};
 };

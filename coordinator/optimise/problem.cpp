@@ -81,7 +81,16 @@ class Builder {
                                 : Path{};
       const SteeringUnit unit = unit_of(
           topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
-      if (!ours && !observed.routable()) {
+      Path current = observed;
+      // An agent that is still to be heard tells nobody where its flows run; its pins do.
+      const bool held = ours || (!local && input_.unheard.contains(leaf));
+      bool pinned = false;
+      if (const Pin* pin = held ? find_pin(*input_.present, topology_[leaf].name, unit) : nullptr)
+        if (const auto cable = pinned_cable(topology_, leaf, *pin)) {
+          current = path_through(topology_, entry, *cable, exit);
+          pinned = ours && current.routable();
+        }
+      if (!ours && !current.routable()) {
         ++result_.unplaced;
         continue;
       }
@@ -92,12 +101,7 @@ class Builder {
                : add_unit({.leaf = leaf, .to = topology_[exit].leaf, .steering = unit});
       Unit& info = result_.units[number];
       info.subflows.push_back(static_cast<std::uint32_t>(result_.problem.current.size()));
-      Path current = observed;
-      if (const Pin* pin = ours ? find_pin(*input_.present, topology_[leaf].name, unit) : nullptr)
-        if (const auto cable = pinned_cable(topology_, leaf, *pin)) {
-          current = path_through(topology_, entry, *cable, exit);
-          info.pinned = current.routable();
-        }
+      info.pinned = info.pinned || pinned;
       result_.problem.current.push_back(current);
       result_.problem.fixed.push_back(!ours);
       result_.problem.unit_of_subflow.push_back(number);

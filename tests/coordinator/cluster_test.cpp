@@ -156,6 +156,27 @@ TEST_F(Cluster, ARestartOfTheCoordinatorMovesNothing) {
   EXPECT_EQ(cluster.installed_pins(), cluster.flows.size());
 }
 
+// A plan that a link event forces before everybody is back must not take the others' pins away.
+TEST_F(Cluster, ARestartKeepsThePinsOfAnAgentThatComesBackLate) {
+  cluster.start();
+  settle();
+  cluster.stop();
+  cluster.start();
+  cluster.coordinator->restore(cluster.history.plans.back());
+  FakeAgent& late = cluster.agents.at("leaf3");
+  late.hello_at = cluster.clock.now() + 3s;
+  const std::uint64_t changes = late.changes;
+  const PlanVersion restored = cluster.coordinator->record()->plan.version;
+  cluster.cut(1, 2);
+  cluster.advance(2500ms);
+  EXPECT_GT(cluster.coordinator->record()->plan.version, restored) << "nothing was planned";
+  EXPECT_EQ(cluster.coordinator->broadcast().part_of("leaf3").pins.size(), 4U);
+  ASSERT_TRUE(cluster.await(10s, [&] { return late.welcomed && cluster.converged(); }));
+  cluster.advance(5s);
+  EXPECT_EQ(late.changes, changes);
+  EXPECT_EQ(late.installed.size(), 4U);
+}
+
 // The agents' pins stand until the new coordinator has seen enough to plan, and then it begins
 // above them.
 TEST_F(Cluster, SafetyRule4ACoordinatorWithoutItsDiskGoesOnAboveTheAgentsEpoch) {

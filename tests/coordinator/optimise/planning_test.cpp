@@ -250,6 +250,23 @@ TEST_F(PlanningTest, KeepsVersionAndReasonsOfANodeWhosePinsStay) {
   EXPECT_EQ(plan.plan.nodes.at("leaf2").version, (PlanVersion{1, 2}));
 }
 
+TEST_F(PlanningTest, LeavesThePinsOfAnAgentThatIsStillToBeHeard) {
+  flow(1, 1, 2, 1);
+  pin(1, 1, address(2, 1), 1);
+  pin(1, 2, address(3, 1), 2);
+  input.steering[0].reset();
+  input.unheard.insert({0});
+  const PlanningProblem planning = make_problem(input);
+  ASSERT_EQ(planning.problem.current.size(), 1U);
+  EXPECT_EQ(planning.problem.current[0].up, cable(1, 1));
+  EXPECT_TRUE(planning.problem.fixed[0]);
+  const PlanAndMoves kept = made(planning.problem.current);
+  EXPECT_FALSE(kept.changed);
+  EXPECT_EQ(kept.plan.nodes.at("leaf1"), present.nodes.at("leaf1"));
+  input.unheard.clear();
+  EXPECT_TRUE(made(make_problem(input).problem.current).plan.nodes.at("leaf1").pins.empty());
+}
+
 TEST_F(PlanningTest, DropsPinsWithoutAFlowUnlessTheyMayComeBack) {
   pin(1, 1, address(2, 1), 1);
   const PlanAndMoves dropped = made({});
