@@ -44,8 +44,11 @@ class IntegerProgram {
     for (const Group& group : groups_) {
       auto next = group.units.begin();
       for (const auto& [variable, choice] : group.options)
-        for (long n = std::lround(counts[variable]); n > 0 && next != group.units.end(); --n)
-          choices[*next++] = choice;
+        for (long n = std::lround(counts[variable]); n > 0 && next != group.units.end(); --n) {
+          // The cable is the group's, the way to it each unit's own: it names the unit's NICs.
+          const std::uint32_t unit = *next++;
+          choices[unit] = {.way = model_.units()[unit].first_way, .up = choice.up};
+        }
       if (next != group.units.end())
         return {};
     }

@@ -43,6 +43,20 @@ TEST(Ilp, CountsFixedFlowsAndUsesOnlyLiveLinks) {
   EXPECT_EQ(to_string(fabric, placement.routing[2]), "spine1");
 }
 
+// Flows between the same leaves are one group in the program, but each keeps its own NICs.
+TEST(Ilp, EveryPathBeginsAndEndsAtItsFlowsNics) {
+  const Topology fabric = make_fabric({.leaves = 2, .spines = 3, .nics = 3});
+  const LinkState links(fabric);
+  const Problem problem =
+      problem_of(fabric, links, demand_of({flow(0, 0, 3), flow(0, 1, 4), flow(0, 2, 5)}));
+  const Placement placement = make_ilp()->place(problem, 1);
+  for (std::uint32_t f = 0; f < 3; ++f) {
+    EXPECT_EQ(fabric[placement.routing[f].from].nic, problem.demand.flows[f].source);
+    EXPECT_EQ(fabric[placement.routing[f].to].nic, problem.demand.flows[f].destination);
+  }
+  EXPECT_DOUBLE_EQ(evaluate(fabric, links, problem.demand, placement.routing).worst, 1.0);
+}
+
 TEST(Ilp, IsFoundBesideTheCoresSchemes) {
   for (const std::string_view name : scheme_names())
     EXPECT_EQ(make_scheme(name)->name(), name);

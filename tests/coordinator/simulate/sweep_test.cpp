@@ -133,6 +133,23 @@ TEST(Sweep, HeddleReachesTheBoundOfThePublicJobsAtEveryFailure) {
     }
 }
 
+// Over 40 s jobs begin and end to communicate a hundred times, each time from the paths of before.
+TEST(Sweep, HeddleReachesTheBoundInEveryEpochOfThePublicJobs) {
+  SweepSpec spec;
+  if (const auto folder = sim::testing::paper_folder(4))
+    spec.job_folders = {*folder};
+  spec.spines_down = {0, 8};
+  spec.schemes = {"greedy", "edge-colouring", "heddle"};
+  spec.cell.solves = 1;
+  for (const Verdict& verdict : judge(run(spec).rows)) {
+    if (verdict.scheme != "heddle")
+      continue;
+    EXPECT_GT(verdict.epochs, 100U);
+    EXPECT_EQ(verdict.epochs_at_bound, verdict.epochs);
+    EXPECT_EQ(verdict.epochs_below, 0U) << ::testing::PrintToString(verdict.below);
+  }
+}
+
 TEST(Sweep, SaysWhatIsWrong) {
   SweepSpec spec = small();
   spec.schemes = {"magic"};
