@@ -116,7 +116,7 @@ bool Broadcast::alive_elsewhere(AgentState& agent, const Sender& sender, Time no
 }
 
 void Broadcast::show(const std::string& node, PlanVersion held) {
-  if (const auto challenge = reign_.challenge(node, held))
+  if (const auto challenge = reign_.challenge(node, held, part_of(node).version))
     notices_({Notice::Level::error, *challenge});
 }
 

@@ -16,15 +16,20 @@ Result<Reign> Reign::begin(EpochStore& store) {
   return Reign(store, epoch);
 }
 
-std::optional<std::string> Reign::challenge(const std::string& agent, PlanVersion held) {
-  if (held <= version_)
+std::optional<std::string> Reign::challenge(const std::string& agent, PlanVersion held,
+                                            PlanVersion issued) {
+  if (held.epoch < version_.epoch)
     return std::nullopt;
-  if (held.epoch == version_.epoch)
+  if (held.epoch == version_.epoch) {
+    // A node without a change keeps its version while ours goes on, so ours is no measure.
+    if (held <= issued || held.generation == 0)
+      return std::nullopt;
     return raise_above(
         held.epoch,
-        fmt::format("agent {} holds plan {}, but this coordinator issued only up to {}: another "
-                    "coordinator rules in epoch {}",
-                    agent, to_string(held), to_string(version_), held.epoch));
+        fmt::format("agent {} holds plan {}, but this coordinator issued only up to {}, and {} to "
+                    "it: another coordinator rules in epoch {}",
+                    agent, to_string(held), to_string(version_), to_string(issued), held.epoch));
+  }
   return raise_above(
       held.epoch, fmt::format("agent {} has seen plan {}, above this coordinator's epoch {}: the "
                               "epoch on disk was lost, or another coordinator rules",

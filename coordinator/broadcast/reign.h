@@ -35,10 +35,12 @@ class Reign {
     return version_;
   }
 
-  // An agent shows a version. If we did not issue it and it is not older than our reign, somebody
-  // else rules: the text says who holds what, and the reign is now above it. A store that fails
-  // does not stop us (agents must not go without a plan); its error is in the text.
-  std::optional<std::string> challenge(const std::string& agent, PlanVersion held);
+  // An agent shows a version; `issued` is the last that was meant for it. If we did not issue what
+  // it holds and it is not older than our reign, somebody else rules: the text says who holds what,
+  // and the reign is now above it. A store that fails does not stop us (agents must not go without
+  // a plan); its error is in the text.
+  std::optional<std::string> challenge(const std::string& agent, PlanVersion held,
+                                       PlanVersion issued);
   // Likewise for one of our own version numbers with other pins than ours under it.
   std::string contest(const std::string& agent, PlanVersion held);
 

@@ -273,6 +273,43 @@ TEST_F(BroadcastTest, SafetyRule9APlanOfOurEpochThatWeDidNotIssueMakesUsLeaveIt)
   EXPECT_NE(errors().find("up to 1.1"), std::string::npos) << errors();
 }
 
+// The node's part is 1.1 and ours goes on to 1.50: 1.30 is below ours, but never was this node's.
+TEST_F(BroadcastTest, SafetyRule9APlanBetweenTheNodesAndOursMakesUsLeaveTheEpoch) {
+  const auto at_fifty = [&] {
+    broadcast.publish(plan, now);
+    while (reign.version().generation < 50)
+      next();
+    set("leaf2", {});
+    broadcast.publish(plan, now);
+  };
+  at_fifty();
+  ASSERT_EQ(broadcast.part_of("leaf1").version, (PlanVersion{1, 1}));
+  ASSERT_TRUE(broadcast.hello(from("leaf1"), hello(1, {1, 1}), now));
+  ASSERT_EQ(reign.version(), (PlanVersion{1, 50}));
+
+  ASSERT_TRUE(broadcast.hello(from("leaf1"), hello(1, {1, 30}), now));
+  EXPECT_EQ(reign.version(), (PlanVersion{2, 0}));
+  EXPECT_NE(errors().find("leaf1 holds plan 1.30"), std::string::npos) << errors();
+}
+
+TEST_F(BroadcastTest, SafetyRule9AnAcknowledgementOrARequestShowsThatAnotherRulesToo) {
+  broadcast.hello(from("leaf1"), hello(), now);
+  broadcast.publish(plan, now);
+  next();
+  next();
+  Acknowledgement foreign = ack("leaf1");
+  foreign.version = {1, 2};
+  broadcast.acknowledged("leaf1", foreign, now);
+  EXPECT_EQ(reign.version().epoch, 2U);
+  plan.version = reign.next();
+  set("leaf1", {});
+  broadcast.publish(plan, now);
+  next();
+  next();
+  broadcast.snapshot_requested("leaf1", {.have = {2, 2}, .reason = "gap"}, now);
+  EXPECT_EQ(reign.version().epoch, 3U);
+}
+
 TEST_F(BroadcastTest, SafetyRule9OtherPinsUnderOurVersionMakeUsLeaveTheEpoch) {
   broadcast.hello(from("leaf1"), hello(), now);
   broadcast.publish(plan, now);
