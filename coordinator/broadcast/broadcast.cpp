@@ -115,6 +115,18 @@ bool Broadcast::alive_elsewhere(AgentState& agent, const Sender& sender, Time no
   return agent.connected && now - agent.last_heard < silence();
 }
 
+bool Broadcast::believable(const Sender& sender, PlanVersion held, Time now) {
+  if (reign_.plausible(held))
+    return true;
+  refuse(
+      sender, Errc::invalid_argument,
+      fmt::format("it shows plan {}, far above this coordinator's epoch {}: what it keeps on its "
+                  "disk is damaged; remove its state and restart it",
+                  to_string(held), reign_.version().epoch),
+      now);
+  return false;
+}
+
 void Broadcast::show(const std::string& node, PlanVersion held) {
   if (const auto challenge = reign_.challenge(node, held, part_of(node).version))
     notices_({Notice::Level::error, *challenge});
@@ -132,6 +144,8 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
            fmt::format("the fabric has no node '{}'; add it to the fabric file", sender.node), now);
     return false;
   }
+  if (!believable(sender, std::max(hello.installed, hello.highest_seen), now))
+    return false;
   AgentState& agent = agents_[sender.node];
   const bool known = !agent.name.empty();
   agent.name = sender.node;
@@ -228,6 +242,8 @@ bool Broadcast::admit(const Sender& sender, Time now) {
 
 void Broadcast::acknowledged(const std::string& node, const Acknowledgement& ack, Time now) {
   AgentState& agent = agents_.at(node);
+  if (!believable({.route = agent.route, .node = node, .key_name = {}}, ack.version, now))
+    return;
   show(node, ack.version);
   agent.installed = ack.version;
   agent.digest = ack.digest;
@@ -277,6 +293,8 @@ void Broadcast::acknowledged(const std::string& node, const Acknowledgement& ack
 void Broadcast::snapshot_requested(const std::string& node, const SnapshotRequest& request,
                                    Time now) {
   AgentState& agent = agents_.at(node);
+  if (!believable({.route = agent.route, .node = node, .key_name = {}}, request.have, now))
+    return;
   show(node, request.have);
   if (published_)
     send_part(agent, true, now);

@@ -131,6 +131,7 @@ class Broadcast {
   void refuse(const Sender& sender, Errc code, std::string reason, Time now);
   void disconnect(AgentState& agent, const std::string& why);
   bool alive_elsewhere(AgentState& agent, const Sender& sender, Time now);
+  bool believable(const Sender& sender, PlanVersion held, Time now);
   void show(const std::string& node, PlanVersion held);
   Duration silence() const;
   Duration heartbeat() const;

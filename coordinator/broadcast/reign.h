@@ -35,16 +35,23 @@ class Reign {
     return version_;
   }
 
-  // An agent shows a version; `issued` is the last that was meant for it. If we did not issue what
-  // it holds and it is not older than our reign, somebody else rules: the text says who holds what,
-  // and the reign is now above it. A store that fails does not stop us (agents must not go without
-  // a plan); its error is in the text.
+  // Whether some coordinator can have issued it: no fabric has seen four thousand million reigns,
+  // and beginning above a damaged number could end at the highest that there is.
+  bool plausible(PlanVersion held) const {
+    return held.epoch <= version_.epoch || held.epoch - version_.epoch <= kFarthest;
+  }
+
+  // An agent shows a plausible version; `issued` is the last that was meant for it. If we did not
+  // issue what it holds and it is not older than our reign, somebody else rules: the text says who
+  // holds what, and the reign is now above it. A store that fails does not stop us (agents must not
+  // go without a plan); its error is in the text.
   std::optional<std::string> challenge(const std::string& agent, PlanVersion held,
                                        PlanVersion issued);
   // Likewise for one of our own version numbers with other pins than ours under it.
   std::string contest(const std::string& agent, PlanVersion held);
 
  private:
+  static constexpr std::uint64_t kFarthest = std::uint64_t{1} << 32;
   Reign(EpochStore& store, std::uint64_t epoch) : store_(&store), version_{epoch, 0} {}
   std::string raise_above(std::uint64_t epoch, std::string why);
 

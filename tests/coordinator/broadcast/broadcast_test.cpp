@@ -328,6 +328,23 @@ TEST_F(BroadcastTest, SafetyRule4ACoordinatorThatLostItsDiskBeginsAboveTheHighes
   EXPECT_EQ(store.epoch, 8U);
 }
 
+TEST_F(BroadcastTest, SafetyRule4AnEpochThatNobodyCanHaveReachedIsRefusedAndNamed) {
+  const std::uint64_t last = ~std::uint64_t{0};
+  EXPECT_FALSE(broadcast.hello(from("leaf1"), hello(1, {last, 3}), now));
+  EXPECT_EQ(wire.take<Refusal>("leaf1").size(), 1U);
+  EXPECT_NE(errors().find("leaf1"), std::string::npos);
+  EXPECT_NE(errors().find("18446744073709551615.3"), std::string::npos) << errors();
+  EXPECT_EQ(reign.version(), (PlanVersion{1, 1}));
+  EXPECT_EQ(store.epoch, 1U);
+
+  ASSERT_TRUE(broadcast.hello(from("leaf2"), hello(), now));
+  Acknowledgement damaged = ack("leaf2");
+  damaged.version.epoch = last;
+  broadcast.acknowledged("leaf2", damaged, now);
+  broadcast.snapshot_requested("leaf2", {.have = {last, 1}, .reason = "gap"}, now);
+  EXPECT_EQ(reign.version(), (PlanVersion{1, 1}));
+}
+
 TEST_F(BroadcastTest, SafetyRule4AnEpochIsStoredBeforeItIsUsed) {
   EXPECT_EQ(store.epoch, 1U);
   Reign second = *Reign::begin(store);
