@@ -142,6 +142,7 @@ Result<void> Stage::start_traffic() {
   const double packets =
       spec.rate.bits_per_second / 8 * std::chrono::duration<double>(kStep).count() / kPayload;
   const auto bytes = static_cast<std::uint32_t>(std::max(8.0, packets)) * kPayload;
+  console_.say("each ring goes round the leaves, so that every one of its edges crosses the core");
   for (const ClusterJob& job : jobs_) {
     auto added = traffic_->add_job({.name = job.name,
                                     .pattern = Pattern::ring_all_reduce,

@@ -18,6 +18,7 @@ constexpr double kPinRemovedMs = 100;
 // The last word that renewed the lease can be a heartbeat old when the coordinator ends, never
 // newer.
 constexpr double kLeaseSlackMs = 1500;
+constexpr double kSecondsInAll = 120;
 
 std::string paint(bool colour, const char* code, const std::string& text) {
   return colour ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
@@ -43,16 +44,28 @@ std::vector<std::string> shortcomings(const DemoResult& result) {
       found.push_back(fmt::format("{}: {:.1f} ms, at most {:.0f} ms allowed", what, value, limit));
   };
   for (const DemoJob& job : result.jobs) {
-    if (job.promised <= 0)
-      found.push_back(fmt::format("{}: the plan promised nothing", job.name));
-    if (job.heddle < kShareOfPromise * job.promised)
-      found.push_back(fmt::format("{}: {:.3f} measured where the plan promised {:.3f}", job.name,
-                                  job.heddle, job.promised));
-    // A fabric that cannot carry every flow at full rate promises less, and is held to that alone.
-    if (job.promised > 0.999 && job.heddle < kLeastEfficiency)
+    const auto kept = [&](const char* when, double promised, double measured) {
+      if (promised <= 0)
+        found.push_back(fmt::format("{}, {}: the plan promised nothing", job.name, when));
+      if (measured < kShareOfPromise * promised)
+        found.push_back(fmt::format("{}, {}: {:.3f} measured where the plan promised {:.3f}",
+                                    job.name, when, measured, promised));
+    };
+    kept("first plan", job.promised, job.heddle);
+    kept("one spine less", job.after_failure_promised, job.after_failure);
+    kept("whole again", job.returned_promised, job.returned);
+    // A fabric that cannot carry every flow at full rate is held to what its plan promised alone.
+    if (result.full_rate_possible && job.promised < 0.999)
+      found.push_back(
+          fmt::format("{}: the plan promised {:.3f} where 1 is possible", job.name, job.promised));
+    if (result.full_rate_possible && job.heddle < kLeastEfficiency)
       found.push_back(fmt::format("{}: efficiency {:.3f}, at least {:.2f} wanted", job.name,
                                   job.heddle, kLeastEfficiency));
   }
+  if (result.moves == 0)
+    found.push_back("no flow was moved");
+  if (result.probes_sent == 0)
+    found.push_back("no probe was sent, so nothing is known of losses");
   if (result.packets_lost > 0)
     found.push_back(fmt::format("moves lost {} packets", result.packets_lost));
   at_most(result.near_traffic_back_ms, kNearBackMs, "near failure, traffic back");
@@ -60,6 +73,15 @@ std::vector<std::string> shortcomings(const DemoResult& result) {
   at_most(result.far_pin_removed_ms, kPinRemovedMs, "far failure, pins removed");
   at_most(result.far_replanned_ms, kReplannedMs, "far failure, new plan installed");
   at_most(result.lease_ms, result.lease_limit_ms + kLeaseSlackMs, "pins gone after the lease");
+  // Pins that fall with the connection instead of the lease would make every restart a disturbance.
+  if (result.lease_ms < result.lease_limit_ms - kLeaseSlackMs)
+    found.push_back(fmt::format("pins gone {:.1f} ms after the coordinator's end, before the lease",
+                                result.lease_ms));
+  if (result.near_replanned_ms <= 0 || result.far_replanned_ms <= 0)
+    found.push_back("no pin changed after a failure");
+  if (result.seconds > kSecondsInAll)
+    found.push_back(
+        fmt::format("{:.0f} s in all, at most {:.0f} s allowed", result.seconds, kSecondsInAll));
   if (result.pins_left > 0)
     found.push_back(fmt::format("{} pins are left after the lease", result.pins_left));
   return found;
@@ -76,7 +98,9 @@ std::string to_json(const DemoResult& result) {
                       {"heddle", job.heddle},
                       {"promised", job.promised},
                       {"after_failure", job.after_failure},
-                      {"returned", job.returned}}},
+                      {"after_failure_promised", job.after_failure_promised},
+                      {"returned", job.returned},
+                      {"returned_promised", job.returned_promised}}},
                     {"iteration_ms",
                      {{"unshaped", job.unshaped_ms},
                       {"ecmp_median", job.ecmp_median_ms},
@@ -116,16 +140,17 @@ std::string to_json(const DemoResult& result) {
 
 std::string to_table(const DemoResult& result, bool colour) {
   std::string text =
-      fmt::format("  {:<10}{:>10}{:>10}{:>10}{:>10}{:>12}{:>12}{:>12}\n", "job", "ECMP", "heddle",
-                  "promised", "1 spine -", "unshaped", "ECMP", "heddle");
-  text += fmt::format("  {:<10}{:>10}{:>10}{:>10}{:>10}{:>12}{:>12}{:>12}\n", "", "median", "", "",
-                      "", "ms", "ms", "ms");
+      fmt::format("  {:<10}{:>10}{:>10}{:>10}{:>11}{:>10}{:>12}{:>12}{:>12}\n", "job", "ECMP",
+                  "heddle", "promised", "a spine", "promised", "unshaped", "ECMP", "heddle");
+  text += fmt::format("  {:<10}{:>10}{:>10}{:>10}{:>11}{:>10}{:>12}{:>12}{:>12}\n", "", "median",
+                      "", "", "less", "", "ms", "ms", "ms");
   for (const DemoJob& job : result.jobs) {
     text += fmt::format("  {:<10}", job.name);
     text += paint(colour, "31", fmt::format("{:>10.3f}", job.ecmp_median));
     text += paint(colour, "32;1", fmt::format("{:>10.3f}", job.heddle));
-    text += fmt::format("{:>10.3f}{:>10.3f}{:>12.1f}{:>12.1f}{:>12.1f}\n", job.promised,
-                        job.after_failure, job.unshaped_ms, job.ecmp_median_ms, job.heddle_ms);
+    text += fmt::format("{:>10.3f}{:>11.3f}{:>10.3f}{:>12.1f}{:>12.1f}{:>12.1f}\n", job.promised,
+                        job.after_failure, job.after_failure_promised, job.unshaped_ms,
+                        job.ecmp_median_ms, job.heddle_ms);
   }
   text +=
       fmt::format("  moves          {} flows; probes lost {} of {}, reordered {}\n", result.moves,

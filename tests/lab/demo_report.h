@@ -20,7 +20,9 @@ struct DemoJob {
   double heddle{};
   double promised{};  // by the plan; 0 if it could not judge
   double after_failure{};
-  double returned{};  // after all cables came back
+  double after_failure_promised{};  // by the plan without the dead spine
+  double returned{};                // after all cables came back
+  double returned_promised{};
 };
 
 // What one host tells of its own traffic, failures included.
@@ -46,10 +48,11 @@ struct DemoResult {
   double far_traffic_back_ms{};
   double far_pin_removed_ms{};
   double far_replanned_ms{};
-  double lease_ms{};        // from the coordinator's end to the last pin's
-  double lease_limit_ms{};  // the lease that was configured
-  int pins_left{};          // read back from the leaves after the lease
-  double idle_percent{};    // of the machine, in the busiest measured phase
+  double lease_ms{};              // from the coordinator's end to the last pin's
+  double lease_limit_ms{};        // the lease that was configured
+  bool full_rate_possible{true};  // no leaf has more flows than spines: a plan can promise 1
+  int pins_left{};                // read back from the leaves after the lease
+  double idle_percent{};          // of the machine, in the busiest measured phase
   double seconds{};
   std::vector<std::string> complaints;  // of the laboratory itself
 };

@@ -28,7 +28,9 @@ DemoResult good() {
                            .heddle = 0.96,
                            .promised = 1,
                            .after_failure = 0.5,
-                           .returned = 0.96});
+                           .after_failure_promised = 0.5,
+                           .returned = 0.96,
+                           .returned_promised = 1});
   result.moves = 12;
   result.probes_sent = 1000;
   result.near_traffic_back_ms = 49;
@@ -56,6 +58,23 @@ TEST(DemoReport, NamesEachLimitThatIsNotKept) {
               Contains(HasSubstr("ring-b: efficiency 0.940")));
   EXPECT_THAT(broken([](DemoResult& r) { r.jobs[0].promised = 0; }),
               Contains(HasSubstr("promised nothing")));
+  EXPECT_THAT(broken([](DemoResult& r) {
+                r.jobs[0].promised = 0.5;
+                r.jobs[0].heddle = 0.49;
+              }),
+              Contains(HasSubstr("promised 0.500 where 1 is possible")));
+  EXPECT_THAT(broken([](DemoResult& r) { r.jobs[0].after_failure = 0.47; }),
+              Contains(HasSubstr("one spine less: 0.470")));
+  EXPECT_THAT(broken([](DemoResult& r) { r.jobs[1].returned = 0.94; }),
+              Contains(HasSubstr("whole again: 0.940")));
+  EXPECT_THAT(broken([](DemoResult& r) { r.moves = 0; }), Contains("no flow was moved"));
+  EXPECT_THAT(broken([](DemoResult& r) { r.probes_sent = 0; }),
+              Contains(HasSubstr("no probe was sent")));
+  EXPECT_THAT(broken([](DemoResult& r) { r.near_replanned_ms = 0; }),
+              Contains(HasSubstr("no pin changed")));
+  EXPECT_THAT(broken([](DemoResult& r) { r.lease_ms = 100; }),
+              Contains(HasSubstr("before the lease")));
+  EXPECT_THAT(broken([](DemoResult& r) { r.seconds = 121; }), Contains(HasSubstr("121 s in all")));
   EXPECT_THAT(broken([](DemoResult& r) { r.packets_lost = 1; }),
               Contains(HasSubstr("lost 1 packets")));
   EXPECT_THAT(broken([](DemoResult& r) { r.near_traffic_back_ms = 51; }),
@@ -75,6 +94,7 @@ TEST(DemoReport, NamesEachLimitThatIsNotKept) {
 // With more hosts than spines a perfect plan promises 0.5, and 0.49 keeps that.
 TEST(DemoReport, HoldsAPlanToWhatItPromisedWhereFullRateIsImpossible) {
   DemoResult result = good();
+  result.full_rate_possible = false;
   result.jobs[0].promised = 0.5;
   result.jobs[0].heddle = 0.49;
   EXPECT_THAT(shortcomings(result), IsEmpty());

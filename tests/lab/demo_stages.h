@@ -71,7 +71,9 @@ class Stage {
                                const std::string& what);
   Result<void> count_moves(std::uint64_t from, const ClusterStatus& now);
   Result<std::vector<PinPlace>> pins_through(int spine, int leaf);
-  double outage_since(Time event);
+  double outage_since(Time event, Duration failure_lasts);
+  // What the plan of now promises each job, in the jobs' order; 0 where it could not judge.
+  Result<std::vector<double>> promises();
   // Probes lost in here are lost by moves.
   void expect_no_loss(Time from, Time to) { quiet_.emplace_back(from, to); }
 

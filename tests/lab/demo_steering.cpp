@@ -20,6 +20,8 @@ constexpr int kFailureIterations = 4;
 constexpr Duration kPatience = 30s;
 // Packets that were in a queue when its cable died belong to the failure.
 constexpr Duration kInQueues = 100ms;
+// The kernel needs no longer to drop a dead uplink, the cables of a spine one after another.
+constexpr Duration kCarrierGone = 20ms;
 // After so long a probe that has not come does not come.
 constexpr Duration kDrain = 300ms;
 
@@ -105,24 +107,40 @@ Result<void> Stage::steer() {
   measured = measure(kHeddleIterations);
   if (!measured)
     return tl::unexpected(measured.error());
+  const auto promised = promises();
+  if (!promised)
+    return tl::unexpected(promised.error());
   for (std::size_t job = 0; job < jobs_.size(); ++job) {
     DemoJob& entry = result_.jobs[job];
     entry.heddle_ms = measured->milliseconds[job];
     entry.heddle = efficiency(job, *measured);
-    const auto promise = plan->efficiency.find(entry.name);
-    entry.promised = promise == plan->efficiency.end() ? 0 : promise->second;
+    entry.promised = (*promised)[job];
   }
   show("heddle:", *measured);
   return {};
 }
 
-// The longest time for which a flow's probes did not come through, in milliseconds. What is lost
-// after that is lost by moves.
-double Stage::outage_since(Time event) {
+Result<std::vector<double>> Stage::promises() {
+  const auto plan = cluster_->plan();
+  if (!plan)
+    return tl::unexpected(plan.error());
+  std::vector<double> promised;
+  for (const ClusterJob& job : jobs_) {
+    const auto found = plan->efficiency.find(job.name);
+    promised.push_back(found == plan->efficiency.end() ? 0 : found->second);
+  }
+  return promised;
+}
+
+// The longest time for which a flow's probes did not come through because of the failure, in
+// milliseconds: those that began while it lasted. What is lost later is lost by moves.
+double Stage::outage_since(Time event, Duration failure_lasts) {
   std::this_thread::sleep_for(kDrain);
   Duration longest{};
-  quiet_since_ = event;
+  quiet_since_ = event + failure_lasts;
   for (const Outage& outage : traffic_->probe_outages(event - kInQueues, boot_now() - kDrain)) {
+    if (outage.begin > event + failure_lasts)
+      continue;
     longest = std::max(longest, outage.length());
     quiet_since_ = std::max(quiet_since_, outage.end);
   }
@@ -140,7 +158,7 @@ Result<void> Stage::fail_near() {
   auto converged = await_plan(generation_, 2 * leaves, cut, "a plan without the dead spine");
   if (!converged)
     return tl::unexpected(converged.error());
-  result_.near_traffic_back_ms = outage_since(cut);
+  result_.near_traffic_back_ms = outage_since(cut, kCarrierGone);
   result_.near_replanned_ms = milliseconds(converged->last_change - cut);
   console_.say(
       fmt::format("traffic back after {:.0f} ms by the kernel itself; the new plan is "
@@ -149,8 +167,13 @@ Result<void> Stage::fail_near() {
   auto measured = measure(kFailureIterations);
   if (!measured)
     return tl::unexpected(measured.error());
-  for (std::size_t job = 0; job < jobs_.size(); ++job)
+  const auto promised = promises();
+  if (!promised)
+    return tl::unexpected(promised.error());
+  for (std::size_t job = 0; job < jobs_.size(); ++job) {
     result_.jobs[job].after_failure = efficiency(job, *measured);
+    result_.jobs[job].after_failure_promised = (*promised)[job];
+  }
   show("one spine less:", *measured);
   return {};
 }
@@ -245,7 +268,10 @@ Result<void> Stage::fail_far() {
   auto converged = await_plan(generation_, 2 * (spec.leaves + 1), cut, "a plan without the cable");
   if (!converged)
     return tl::unexpected(converged.error());
-  result_.far_traffic_back_ms = outage_since(cut);
+  Time last_gone = cut;
+  for (const PinPlace& pin : pins)
+    last_gone = std::max(last_gone, change_of(events, pin)->at);
+  result_.far_traffic_back_ms = outage_since(cut, last_gone - cut);
   result_.far_replanned_ms = milliseconds(converged->last_change - cut);
   console_.say(
       fmt::format("`main` withdrew it after {:.0f} ms, the agents their pins {:.1f} ms later; "
@@ -278,8 +304,13 @@ Result<void> Stage::come_back() {
   auto measured = measure(kFailureIterations);
   if (!measured)
     return tl::unexpected(measured.error());
-  for (std::size_t job = 0; job < jobs_.size(); ++job)
+  const auto promised = promises();
+  if (!promised)
+    return tl::unexpected(promised.error());
+  for (std::size_t job = 0; job < jobs_.size(); ++job) {
     result_.jobs[job].returned = efficiency(job, *measured);
+    result_.jobs[job].returned_promised = (*promised)[job];
+  }
   show("whole again:", *measured);
   return {};
 }
@@ -338,6 +369,7 @@ void Stage::finish() {
   if (watch_->overruns() > 0)
     result_.complaints.push_back("the watch on the tables lost notifications");
   result_.seconds = console_.seconds();
+  result_.full_rate_possible = options_.fabric.hosts <= options_.fabric.spines;
 }
 
 // The daemons run on, with a coordinator again, and another process plays the routing protocol.
