@@ -84,6 +84,8 @@ class FakeKernel final : public RouteKernel {
   Result<void> subscribe() override { return {}; }
   Result<KernelState> read() override {
     ++reads;
+    if (clock != nullptr)
+      clock->time += read_time;
     if (reading_fails)
       return fail(Errc::timeout, "the kernel is silent");
     return state;
@@ -124,6 +126,8 @@ class FakeKernel final : public RouteKernel {
   int resolutions{};
   int probes{};
   std::optional<Error> unable;
+  HandClock* clock{};  // moved by
+  Duration read_time{};
   RoutingRanges ranges;
 
  private:
@@ -292,6 +296,28 @@ TEST_F(ProgrammerOverAFake, ReadsThatFailAreRepeatedWithGrowingGaps) {
   }
   EXPECT_GE(kernel.reads - before, 3);
   EXPECT_LE(kernel.reads - before, 8);
+}
+
+using SafetyRule12 = ProgrammerOverAFake;
+
+// Two reads of 40 ms in a row, the first of which was just too early to see it.
+TEST_F(SafetyRule12, AWithdrawalWhoseNotificationWasLostIsFoundInTimeAlsoWhenReadingIsSlow) {
+  kernel.clock = &clock;
+  kernel.read_time = milliseconds{40};
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  clock.time += seconds{1};
+  programmer->kernel_changed(EventsLost{});
+  settle();
+  kernel.state.next_hops.at(2).members = {2};
+  programmer->kernel_changed(EventsLost{});
+  const Time lost = clock.time;
+  while (kernel.pinned() != 0 && clock.time < lost + seconds{2}) {
+    clock.time = std::max(clock.time, *programmer->next_deadline());
+    programmer->step();
+  }
+  EXPECT_LT(clock.time - lost, milliseconds{100});
 }
 
 TEST_F(ProgrammerOverAFake, AnInconsistentDumpIsReadAgainSoon) {
