@@ -309,6 +309,13 @@ class Programmer::Impl {
 
   // True if what is read back is what was wanted.
   bool converge(const PortTables& wanted) {
+    // A next hop takes the routes over it along, which may be others'; while something has changed
+    // that was not read yet, nobody knows.
+    const auto takes_along = [this](const Action& a) {
+      const auto* const removal = std::get_if<RemoveNextHop>(&a);
+      return removal != nullptr &&
+             (read_again_ || std::binary_search(lent_.begin(), lent_.end(), removal->id));
+    };
     Reconciliation todo = reconcile(wanted, installed_);
     if (!todo.make.empty()) {
       // The record first: whatever happens after it, it names all that can be there.
@@ -316,15 +323,14 @@ class Programmer::Impl {
         failures_.try_emplace({0, IpAddress{}}, std::move(recorded.error().message));
         std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
       }
+      // An object in place of ours has to go first, and what is to lean on ours waits for that.
+      if (std::any_of(todo.make.begin(), todo.make.end(), takes_along))
+        std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
       if (!apply(todo.make))
         return false;
     }
     std::vector<Action> sweep = reconcile(wanted, installed_).sweep;
-    // Others' routes would go with it.
-    std::erase_if(sweep, [&](const Action& a) {
-      const auto* const removal = std::get_if<RemoveNextHop>(&a);
-      return removal != nullptr && std::binary_search(lent_.begin(), lent_.end(), removal->id);
-    });
+    std::erase_if(sweep, takes_along);
     if (!sweep.empty() && !apply(sweep))
       return false;
     if (!todo.make.empty() || !sweep.empty() || journal_.suspected() ||

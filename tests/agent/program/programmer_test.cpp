@@ -522,6 +522,60 @@ TEST_F(SafetyRule1, OtherRangesInTheConfigurationOrphanNothing) {
   EXPECT_EQ(kernel.state.rules[0].priority, kOtherRanges.rule_priority);
 }
 
+// A foreign route appears over our next hop, and with the next event the pin is to go: before
+// everything was read again the kernel would take the foreign route along with the next hop.
+TEST_F(SafetyRule1, ANextHopThatOthersBeganToUseAMomentAgoIsNotRemoved) {
+  for (const bool by_group : {false, true}) {
+    kernel = FakeKernel();
+    store.kept = {};
+    start();
+    programmer->want(plan(1, {{1, "up1"}}));
+    ASSERT_EQ(settle()->installed, 1U);
+    clock.time += seconds{1};
+    const std::uint32_t ours = kernel.state.next_hops.back().id;
+    ASSERT_TRUE(RoutingRanges{}.owns_next_hop(ours));
+    if (by_group) {
+      kernel.state.next_hops.push_back({.id = 77, .protocol = 99, .hop = {}, .members = {ours}});
+      programmer->kernel_changed(NextHopEvent{.next_hop = kernel.state.next_hops.back()});
+    } else {
+      KernelRoute foreign;
+      foreign.table = 254;
+      foreign.destination = *Prefix::parse("10.80.0.0/16");
+      foreign.protocol = 99;
+      foreign.next_hop_id = ours;
+      kernel.state.routes.push_back(foreign);
+      programmer->kernel_changed(RouteEvent{.route = foreign});
+    }
+    kernel.reading_fails = true;  // the full read that would know is still to come
+    programmer->want_nothing("disabled");
+    settle();
+    kernel.reading_fails = false;
+    clock.time += seconds{1};
+    settle();
+    const auto& hops = kernel.state.next_hops;
+    EXPECT_TRUE(std::any_of(hops.begin(), hops.end(), [&](const auto& n) { return n.id == ours; }));
+    EXPECT_TRUE(store.kept.owns_next_hop(ours))
+        << "it is ours still, to be removed when it is free";
+    EXPECT_TRUE(kernel.state.rules.empty());
+  }
+}
+
+// What was lost may have been just that.
+TEST_F(SafetyRule1, NoNextHopIsRemovedBetweenALossOfNotificationsAndTheNextRead) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  ASSERT_EQ(settle()->installed, 1U);
+  const std::uint32_t ours = kernel.state.next_hops.back().id;
+  programmer->kernel_changed(EventsLost{});
+  programmer->want_nothing("disabled");
+  settle();
+  EXPECT_EQ(kernel.state.next_hops.back().id, ours);
+  EXPECT_EQ(kernel.pinned(), 0U) << "pins do not wait";
+  clock.time += seconds{1};
+  settle();
+  EXPECT_NE(kernel.state.next_hops.back().id, ours);
+}
+
 TEST_F(SafetyRule1, FlushGoesByTheRecordedRangesNotTheConfiguredOnes) {
   start();
   programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
