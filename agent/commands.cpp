@@ -57,6 +57,11 @@ ExitCode flush_and_print(RouteKernel& kernel, OwnershipStore& ownership,
   return kOk;
 }
 
+void sweep_and_print(const FilterSweep& sweep) {
+  if (const std::size_t filters = sweep(); filters > 0)
+    fmt::print("removed {} filters that counted flows\n", filters);
+}
+
 // Reads as the kernel does and prints what it is asked to change, instead of asking.
 class DryKernel final : public RouteKernel {
  public:
@@ -116,7 +121,19 @@ ExitCode explain(const Error& error) {
   }
 }
 
-ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config) {
+AgentConfig config_by_record(const Error& unreadable, const std::string& boot_id) {
+  AgentConfig config;
+  const std::string first_line = unreadable.message.substr(0, unreadable.message.find('\n'));
+  fmt::print(stderr, "heddle-agent: {}; going on with the record in {}\n", first_line,
+             config.state_dir.string());
+  // A damaged record proves nothing to be ours; what needs it says so.
+  if (const auto ranges = recorded_ranges(config.state_dir.string(), boot_id))
+    config.routing = *ranges;
+  return config;
+}
+
+ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                       const FilterSweep& sweep) {
   const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
   if (agent_runs(lock)) {
     return explain(
@@ -125,6 +142,7 @@ ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const Age
   }
   if (!lock)
     return explain(lock.error());
+  sweep_and_print(sweep);
   return flush_and_print(kernel, ownership, config.routing);
 }
 
@@ -166,7 +184,7 @@ ExitCode enable_command(const AgentConfig& config) {
 }
 
 ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
-                       const std::string& boot_id, Time now, Time& next) {
+                       const std::string& boot_id, const FilterSweep& sweep, Time now, Time& next) {
   const Result<GuardOutcome> outcome = guard(
       kernel, ownership,
       {.run_dir = config.run_dir.string(), .boot_id = boot_id, .ranges = config.routing}, now);
@@ -176,6 +194,7 @@ ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const Age
   if (outcome->verdict == GuardVerdict::flushed) {
     fmt::print("the lease is over and no agent has seen to it\n");
     print(outcome->report);
+    sweep_and_print(sweep);
   }
   return kOk;
 }

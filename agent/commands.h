@@ -3,6 +3,8 @@
 // heddle-agent(8) documents them.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 
 #include "agent/config.h"
@@ -27,8 +29,17 @@ enum ExitCode : int {
 // Says on stderr what went wrong and picks the code for it.
 ExitCode explain(const Error& error);
 
+// Removes what the flow source of a dead agent left in the kernel; says how many filters that were.
+using FilterSweep = std::function<std::size_t()>;
+
+// The configuration to go on with when the file cannot be read: the default folders, and the ranges
+// under which the record there says that pins were installed. Pins must not stay because of a
+// mistake in a file. Says so on stderr in one line.
+AgentConfig config_by_record(const Error& unreadable, const std::string& boot_id);
+
 // Removes every pin of ours. Refused while an agent runs, which would put them back.
-ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config);
+ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                       const FilterSweep& sweep);
 
 // Turns the off switch and comes back when a read back shows no pin of ours, with or without a
 // running agent, which gets a few seconds to take them away by itself.
@@ -37,7 +48,7 @@ ExitCode enable_command(const AgentConfig& config);
 
 // One look at the lease; `next` is when the next makes sense.
 ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
-                       const std::string& boot_id, Time now, Time& next);
+                       const std::string& boot_id, const FilterSweep& sweep, Time now, Time& next);
 
 // What an agent would do now to make the tables agree with the last plan, without doing it.
 ExitCode reconcile_command(RouteKernel& kernel, OwnershipStore& ownership,

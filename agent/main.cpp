@@ -302,7 +302,7 @@ int watch_guard(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfi
     const Time now = clock.now();
     Time next = now + kAfterFailure;
     // A failure has been explained; pins that should go are worth another try.
-    guard_command(kernel, ownership, config, boot_id, now, next);
+    guard_command(kernel, ownership, config, boot_id, TcBpfSource::remove_left_behind, now, next);
     std::fflush(stdout);
     timer = events.at(std::max(next, now + std::chrono::milliseconds{100}), look);
   };
@@ -314,7 +314,14 @@ int watch_guard(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfi
 }
 
 int execute(const Arguments& arguments) {
-  const Result<AgentConfig> config = load_agent_config(arguments.config);
+  const std::string& command = arguments.command;
+  const Result<std::string> boot_id = current_boot_id();
+  if (!boot_id)
+    return explain(boot_id.error());
+  Result<AgentConfig> config = load_agent_config(arguments.config);
+  const bool only_removes = command == "guard" || command == "flush" || command == "disable";
+  if (!config && only_removes && !arguments.check_config)
+    config = config_by_record(config.error(), *boot_id);
   if (!config) {
     std::fprintf(stderr, "%s\n", config.error().message.c_str());
     return kBadConfig;
@@ -324,11 +331,6 @@ int execute(const Arguments& arguments) {
     return kOk;
   }
   set_log_level(config->log_level);
-  const Result<std::string> boot_id = current_boot_id();
-  if (!boot_id)
-    return explain(boot_id.error());
-
-  const std::string& command = arguments.command;
   if (command == "run")
     return run(*config, *boot_id);
   if (command == "enable")
@@ -350,14 +352,16 @@ int execute(const Arguments& arguments) {
     return watch_guard(**kernel, ownership, *config, *boot_id);
   if (command == "guard") {
     Time next;
-    return guard_command(**kernel, ownership, *config, *boot_id, clock.now(), next);
+    return guard_command(**kernel, ownership, *config, *boot_id, TcBpfSource::remove_left_behind,
+                         clock.now(), next);
   }
   for (const std::filesystem::path& directory : {config->state_dir, config->run_dir}) {
     if (const Result<void> made = make_directory(directory); !made)
       return explain(made.error());
   }
-  return command == "flush" ? flush_command(**kernel, ownership, *config)
-                            : disable_command(**kernel, ownership, *config);
+  return command == "flush"
+             ? flush_command(**kernel, ownership, *config, TcBpfSource::remove_left_behind)
+             : disable_command(**kernel, ownership, *config);
 }
 
 }  // namespace

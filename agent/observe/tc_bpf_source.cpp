@@ -331,6 +331,25 @@ SourceCapability TcBpfSource::check(std::vector<std::string> port_patterns) {
   return Impl(std::move(port_patterns), true).capability();
 }
 
+std::size_t TcBpfSource::remove_left_behind() {
+  libbpf_set_print(nullptr);
+  std::size_t removed = 0;
+  TcFilterQuery filters;
+  struct if_nameindex* const list = if_nameindex();
+  for (const struct if_nameindex* i = list; i != nullptr && i->if_index != 0; ++i) {
+    const int ifindex = static_cast<int>(i->if_index);
+    const Result<TcFilter> there = filters.find(ifindex, kPriority, kHandle);
+    if (!there || !there->name.starts_with(kOurName))
+      continue;
+    const bpf_tc_hook hook = egress_of(ifindex);
+    const bpf_tc_opts opts = our_place();
+    removed += bpf_tc_detach(&hook, &opts) == 0 ? 1 : 0;
+  }
+  if (list)
+    if_freenameindex(list);
+  return removed;
+}
+
 SourceCapability TcBpfSource::probe() {
   impl_->follow_ports();
   return impl_->capability();

@@ -10,6 +10,7 @@
 // namespace.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,11 @@ class TcBpfSource final : public FlowSource {
 
   // What probe() would say, without attaching anything: for use beside a running agent.
   static SourceCapability check(std::vector<std::string> port_patterns);
+
+  // Removes the filters of an agent that was killed, from every interface, and says how many there
+  // were. The clsact qdiscs stay: nothing tells who made them, and others may use them. Beside a
+  // running agent it does no harm: that one attaches again at its next reading. Takes no CAP_BPF.
+  static std::size_t remove_left_behind();
 
   SourceCapability probe() override;
   void links_changed() override;
