@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <random>
 #include <vector>
 
 #include "tests/coordinator/small_fabric.h"
@@ -270,9 +271,13 @@ TEST_F(RocksDbHistoryTest, SafetyRule8AFullDiskDegradesHistoryUntilThereIsRoomAg
       while (filler.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
       }
     }
+    // 100 MB that do not compress, so that they cannot but fill it.
+    std::mt19937_64 random(1);
     for (std::uint64_t i = 2; i < 1000 && history->status().ok; ++i) {
       const std::shared_ptr<PlanRecord> large = plan(i);
-      large->reason.assign(100000, 'r');
+      large->reason.resize(100000);
+      for (char& c : large->reason)
+        c = static_cast<char>(random());
       history->keep(large);
       history->drain();
     }
