@@ -39,7 +39,9 @@ std::string text(std::span<const std::byte> bytes) {
   return {begin, ::strnlen(begin, bytes.size())};
 }
 
-TcFilter parse(std::span<const std::byte> attributes) {
+}  // namespace
+
+TcFilter parse_tc_filter(std::span<const std::byte> attributes) {
   TcFilter filter;
   for_each_attribute(attributes, [&filter](int type, std::span<const std::byte> value) {
     if (type == TCA_KIND)
@@ -55,8 +57,6 @@ TcFilter parse(std::span<const std::byte> attributes) {
   });
   return filter;
 }
-
-}  // namespace
 
 TcFilterQuery::TcFilterQuery() : fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)) {
   // The kernel answers within the call that asks; the limit is for what must not be relied on.
@@ -99,7 +99,7 @@ Result<TcFilter> TcFilterQuery::find(int ifindex, std::uint32_t priority, std::u
         std::min<std::size_t>(header.nlmsg_len, static_cast<std::size_t>(received));
     const std::span<const std::byte> message(buffer.data(), size);
     if (header.nlmsg_type == RTM_NEWTFILTER && size >= NLMSG_LENGTH(sizeof(tcmsg)))
-      return parse(message.subspan(NLMSG_ALIGN(NLMSG_LENGTH(sizeof(tcmsg)))));
+      return parse_tc_filter(message.subspan(NLMSG_ALIGN(NLMSG_LENGTH(sizeof(tcmsg)))));
     return fail(Errc::not_found, "no filter there");
   }
 }

@@ -3,7 +3,9 @@
 // thread; of the network namespace of the thread that made it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "common/core/result.h"
@@ -15,6 +17,9 @@ struct TcFilter {
   std::string name;            // of a BPF program, as who attached it named it
   std::uint32_t program_id{};  // 0: none
 };
+
+// From the attributes of the kernel's answer; what is damaged is left out.
+TcFilter parse_tc_filter(std::span<const std::byte> attributes);
 
 class TcFilterQuery {
  public:
