@@ -67,9 +67,10 @@ void Coordinator::received(const Sender& sender, const Envelope& envelope) {
     on_report(sender.node, *report);
   else if (const auto* change = std::get_if<LinkChange>(&envelope.message))
     on_link_change(sender.node, *change);
-  else if (const auto* ack = std::get_if<Acknowledgement>(&envelope.message))
+  else if (const auto* ack = std::get_if<Acknowledgement>(&envelope.message)) {
     broadcast_.acknowledged(sender.node, *ack, now);
-  else if (const auto* wanted = std::get_if<SnapshotRequest>(&envelope.message))
+    note_failures(sender.node);
+  } else if (const auto* wanted = std::get_if<SnapshotRequest>(&envelope.message))
     broadcast_.snapshot_requested(sender.node, *wanted, now);
   // Anything else is a coordinator's to say; an agent that says it is not answered.
   follow_epoch();
@@ -85,6 +86,8 @@ void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
   if (!broadcast_.hello(sender, hello, parts_.clock.now()))
     return;
   follow_epoch();
+  if (const auto leaf = topology_.find_leaf(sender.node))
+    std::erase_if(failing_, [&](const auto& entry) { return entry.first.first == *leaf; });
   links_changed(links_.set_ports(sender.node, hello.ports));
 }
 

@@ -93,6 +93,7 @@ class Coordinator {
   void plan(const Situation& cause);
   std::vector<std::optional<Granularity>> steering() const;
   std::set<LeafId> unheard() const;
+  void note_failures(const std::string& node);
   PlanningInput planning_input() const;
   void take(PlanAndMoves next, std::string reason);
   void date_pins(const RoutePlan& next, WallTime wall);
@@ -131,7 +132,13 @@ class Coordinator {
   Routing routing_;
   std::optional<Efficiency> efficiency_;
   std::uint64_t signature_{};
-  std::set<std::string> notes_;                                    // so that each is logged once
+  std::set<std::string> notes_;  // so that each is logged once
+  // Pins that an agent could not install, and until when they are not tried again.
+  struct Failing {
+    CableId cable;
+    Time until;
+  };
+  std::map<std::pair<LeafId, SteeringUnit>, Failing> failing_;
   std::map<std::string, std::map<SteeringUnit, WallTime>> since_;  // by node: when a pin became so
   std::shared_ptr<const PlanRecord> record_;
   std::deque<std::shared_ptr<const PlanRecord>> recent_;

@@ -35,14 +35,50 @@ std::set<LeafId> Coordinator::unheard() const {
   return leaves;
 }
 
+// A pin that fails carries nothing, whatever the plan says. It is given up for as long as a lease
+// lasts, so that it is not tried again with every plan. Where nothing may be programmed at all
+// (a conflict, the off switch), the ways are not to blame.
+void Coordinator::note_failures(const std::string& node) {
+  const auto leaf = topology_.find_leaf(node);
+  const AgentState* agent = broadcast_.find(node);
+  if (!leaf || agent == nullptr || agent->disabled || !agent->conflict.empty())
+    return;
+  const NodePlan part = broadcast_.part_of(node);
+  if (agent->installed != part.version)
+    return;
+  std::set<SteeringUnit> failed;
+  for (const PinFailure& failure : agent->failed)
+    failed.insert(failure.unit);
+  const Time until = parts_.clock.now() + settings_.broadcast.lease;
+  for (const Pin& pin : part.pins) {
+    const auto cable = pinned_cable(topology_, *leaf, pin);
+    if (cable && failed.contains(pin.unit))
+      failing_[{*leaf, pin.unit}] = {*cable, until};
+    else if (const auto known = failing_.find({*leaf, pin.unit});
+             known != failing_.end() && known->second.cable == cable)
+      failing_.erase(known);
+  }
+}
+
 PlanningInput Coordinator::planning_input() const {
   static const RoutePlan kNothing;
+  std::vector<Forbidden> forbidden = links_.forbidden();
+  std::map<std::pair<LeafId, SteeringUnit>, CableId> failing;
+  for (const auto& [pin, failure] : failing_) {
+    failing[pin] = failure.cable;
+    if (const auto nic = topology_.find_nic(destination_of(pin.second)))
+      for (const AttachmentId id : topology_[*nic].attachments)
+        forbidden.push_back({pin.first, topology_[id].leaf, failure.cable});
+  }
+  std::ranges::sort(forbidden);
+  forbidden.erase(std::unique(forbidden.begin(), forbidden.end()), forbidden.end());
   return {.topology = &topology_,
           .links = &links_.state(),
-          .forbidden = links_.forbidden(),
+          .forbidden = std::move(forbidden),
           .prediction = &prediction_,
           .steering = steering(),
           .unheard = unheard(),
+          .failing = std::move(failing),
           .disabled_jobs = operators_.disabled_jobs,
           .present = record_ ? &record_->plan : &kNothing};
 }
@@ -61,6 +97,8 @@ std::uint64_t Coordinator::situation_signature() const {
 
 void Coordinator::plan(const Situation& cause) {
   prediction_ = predict(topology_, flows_, declared());
+  std::erase_if(failing_,
+                [&](const auto& entry) { return parts_.clock.now() >= entry.second.until; });
   input_ = planning_input();
   planning_ = make_problem(input_);
   const std::uint64_t signature = situation_signature();

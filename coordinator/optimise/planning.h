@@ -6,6 +6,7 @@
 // state it was made from, which must outlive it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +30,9 @@ struct PlanningInput {
   // Leaves whose agent has not been heard since the start and may still hold its pins: they are
   // neither planned nor taken away.
   std::set<LeafId> unheard;
+  // Pins that their agent could not install, with the cable they were to lead to: their flows run
+  // where they are seen. The way is among the forbidden ones.
+  std::map<std::pair<LeafId, SteeringUnit>, CableId> failing;
   std::set<std::string> disabled_jobs;
   const RoutePlan* present{};
 };
@@ -53,6 +57,9 @@ struct PlanningProblem {
 };
 
 PlanningProblem make_problem(const PlanningInput& input);
+
+// The uplink cable that a pin of this leaf leads to.
+std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin);
 
 // What flows are steered by, or would be if their leaf could: the pins that are asked for.
 std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input);

@@ -41,16 +41,6 @@ const Pin* find_pin(const RoutePlan& plan, const std::string& node, const Steeri
   return pin != pins.end() && pin->unit == unit ? &*pin : nullptr;
 }
 
-std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin) {
-  if (const auto* route = std::get_if<PortTableRoute>(&pin.target))
-    return topology.cable_at(leaf, route->out_port);
-  if (const auto* route = std::get_if<HostRoute>(&pin.target))
-    return topology.cable_at(leaf, route->out_port);
-  if (const auto* mark = std::get_if<FlowMark>(&pin.target))
-    return topology.cable_at(leaf, mark->out_port);
-  return std::nullopt;
-}
-
 // Collects the problem flow by flow.
 class Builder {
  public:
@@ -86,7 +76,8 @@ class Builder {
       const bool held = ours || (!local && input_.unheard.contains(leaf));
       bool pinned = false;
       if (const Pin* pin = held ? find_pin(*input_.present, topology_[leaf].name, unit) : nullptr)
-        if (const auto cable = pinned_cable(topology_, leaf, *pin)) {
+        if (const auto cable = pinned_cable(topology_, leaf, *pin);
+            cable && !fails(leaf, unit, *cable)) {
           current = path_through(topology_, entry, *cable, exit);
           pinned = ours && current.routable();
         }
@@ -123,6 +114,13 @@ class Builder {
   }
 
  private:
+  bool fails(LeafId leaf, const SteeringUnit& unit, CableId cable) const {
+    if (input_.failing.empty())
+      return false;
+    const auto known = input_.failing.find({leaf, unit});
+    return known != input_.failing.end() && known->second == cable;
+  }
+
   std::uint32_t add_unit(Unit unit) {
     result_.units.push_back(std::move(unit));
     return static_cast<std::uint32_t>(result_.units.size() - 1);
@@ -253,6 +251,16 @@ PlanningProblem make_problem(const PlanningInput& input) {
   for (std::uint32_t i = 0; i < input.prediction->demand.flows.size(); ++i)
     builder.add(i);
   return builder.finish();
+}
+
+std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin) {
+  if (const auto* route = std::get_if<PortTableRoute>(&pin.target))
+    return topology.cable_at(leaf, route->out_port);
+  if (const auto* route = std::get_if<HostRoute>(&pin.target))
+    return topology.cable_at(leaf, route->out_port);
+  if (const auto* mark = std::get_if<FlowMark>(&pin.target))
+    return topology.cable_at(leaf, mark->out_port);
+  return std::nullopt;
 }
 
 std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input) {

@@ -156,6 +156,19 @@ TEST_F(Cluster, ARestartOfTheCoordinatorMovesNothing) {
   EXPECT_EQ(cluster.installed_pins(), cluster.flows.size());
 }
 
+// Every leaf sends four flows into the core; one that cannot use an uplink shares another.
+TEST_F(Cluster, PlacesFlowsElsewhereWhosePinsFail) {
+  FakeAgent& leaf = cluster.agents.at("leaf1");
+  leaf.broken_port = "up2";
+  cluster.start();
+  settle();
+  EXPECT_EQ(leaf.installed.size(), 4U);
+  EXPECT_EQ(cluster.coordinator->record()->worst, cluster.measured().worst) << "promised, kept";
+  leaf.broken_port.clear();
+  EXPECT_TRUE(cluster.await(15s, [&] { return cluster.measured().worst == 1.0; }))
+      << "it is tried again";
+}
+
 // A plan that a link event forces before everybody is back must not take the others' pins away.
 TEST_F(Cluster, ARestartKeepsThePinsOfAnAgentThatComesBackLate) {
   cluster.start();

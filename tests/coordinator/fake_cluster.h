@@ -94,11 +94,17 @@ struct FakeAgent {
   std::uint64_t changes{};  // how often what is installed changed
   std::vector<PortStatus> ports;
   std::vector<Withdrawal> withdrawn;
+  std::string broken_port;  // pins to it cannot be installed
+  bool can_steer{true};
 
+  bool fails(const Pin& pin) const {
+    return std::get<PortTableRoute>(pin.target).out_port == broken_port;
+  }
   void install() {
     std::vector<Pin> next;
     if (mode == Mode::program && !disabled && plan)
       next = plan->pins;
+    std::erase_if(next, [&](const Pin& pin) { return fails(pin); });
     if (digest(next) != digest(installed))
       ++changes;
     installed = std::move(next);
@@ -108,6 +114,10 @@ struct FakeAgent {
     ack.version = plan ? plan->version : PlanVersion{};
     ack.digest = digest(installed);
     ack.installed = static_cast<std::uint32_t>(installed.size());
+    if (plan)
+      for (const Pin& pin : plan->pins)
+        if (fails(pin))
+          ack.failed.push_back({pin.unit, Errc::kernel, "the neighbour does not answer"});
     ack.disabled = disabled;
     ack.apply_time = 1ms;
     return ack;
@@ -125,7 +135,7 @@ struct FakeAgent {
     said.digest = digest(installed);
     said.ports = ports;
     if (role == Role::leaf)
-      said.enforcers = {{"port-tables", Granularity::port_and_destination, true, ""}};
+      said.enforcers = {{"port-tables", Granularity::port_and_destination, can_steer, ""}};
     return said;
   }
 };

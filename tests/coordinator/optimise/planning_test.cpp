@@ -130,6 +130,18 @@ TEST_F(PlanningTest, TakesThePresentPinForWhereAFlowRuns) {
   EXPECT_TRUE(planning.units[0].pinned);
 }
 
+TEST_F(PlanningTest, TakesAPinThatFailsForNoPlaceToBe) {
+  flow(1, 1, 2, 1, {2});
+  pin(1, 1, address(2, 1), 1);
+  const ByPortAndDestination unit{"p1", address(2, 1)};
+  input.failing[{LeafId{0}, unit}] = cable(1, 1);
+  const PlanningProblem planning = make_problem(input);
+  EXPECT_FALSE(planning.units.at(0).pinned);
+  EXPECT_EQ(planning.problem.current.at(0).up, cable(1, 2));
+  input.failing[{LeafId{0}, unit}] = cable(1, 2);
+  EXPECT_TRUE(make_problem(input).units.at(0).pinned) << "another pin of this unit failed";
+}
+
 TEST_F(PlanningTest, SafetyRule12DoesNotHoldAPinThatRoutingWithdrew) {
   flow(1, 1, 2, 1, {1});
   pin(1, 1, address(2, 1), 2);
