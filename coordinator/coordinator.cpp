@@ -83,9 +83,18 @@ void Coordinator::received(const Sender& sender, const Envelope& envelope) {
 }
 
 void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
-  if (!broadcast_.hello(sender, hello, parts_.clock.now()))
+  const Time now = parts_.clock.now();
+  const bool known = broadcast_.find(sender.node) != nullptr;
+  const auto before = broadcast_.steering(sender.node, now);
+  if (!broadcast_.hello(sender, hello, now))
     return;
   follow_epoch();
+  // An agent says hello again when what it can do has changed.
+  if (const auto steers = broadcast_.steering(sender.node, now); known && steers != before)
+    plan_soon(fmt::format("{} {}", sender.node,
+                          !steers  ? "can no longer steer"
+                          : before ? "steers differently"
+                                   : "can steer again"));
   if (const auto leaf = topology_.find_leaf(sender.node))
     std::erase_if(failing_, [&](const auto& entry) { return entry.first.first == *leaf; });
   links_changed(links_.set_ports(sender.node, hello.ports));
@@ -113,10 +122,14 @@ void Coordinator::links_changed(const std::vector<std::string>& changes) {
     return;
   for (const std::string& change : changes)
     notice(Notice::Level::info, change);
-  if (!link_plan_at_) {
-    link_plan_at_ = parts_.clock.now() + settings_.debounce;
-    link_event_ = changes.front();
-  }
+  plan_soon(changes.front());
+}
+
+void Coordinator::plan_soon(std::string event) {
+  if (link_plan_at_)
+    return;
+  link_plan_at_ = parts_.clock.now() + settings_.debounce;
+  link_event_ = std::move(event);
 }
 
 void Coordinator::watch_history() {

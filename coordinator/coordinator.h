@@ -85,6 +85,7 @@ class Coordinator {
   void on_report(const std::string& node, const Report& report);
   void on_link_change(const std::string& node, const LinkChange& change);
   void links_changed(const std::vector<std::string>& changes);
+  void plan_soon(std::string event);
   void notice(Notice::Level level, std::string text);
   void watch_history();
   bool warm() const;

@@ -156,6 +156,26 @@ TEST_F(Cluster, ARestartOfTheCoordinatorMovesNothing) {
   EXPECT_EQ(cluster.installed_pins(), cluster.flows.size());
 }
 
+// Long before the next period.
+TEST_F(Cluster, PlansAtOnceWhenAnAgentSaysThatItCanNoLongerSteer) {
+  cluster.settings.period = 2s;
+  cluster.start();
+  settle();
+  FakeAgent& leaf = cluster.agents.at("leaf2");
+  const auto says_hello = [&](bool can) {
+    leaf.can_steer = can;
+    leaf.welcomed = false;
+    leaf.hello_at = cluster.clock.now();
+  };
+  says_hello(false);
+  EXPECT_TRUE(cluster.await(100ms, [&] { return leaf.installed.empty(); }));
+  EXPECT_NE(cluster.coordinator->record()->reason.find("leaf2 can no longer steer"),
+            std::string::npos)
+      << cluster.coordinator->record()->reason;
+  says_hello(true);
+  EXPECT_TRUE(cluster.await(100ms, [&] { return leaf.installed.size() == 4; }));
+}
+
 // Every leaf sends four flows into the core; one that cannot use an uplink shares another.
 TEST_F(Cluster, PlacesFlowsElsewhereWhosePinsFail) {
   FakeAgent& leaf = cluster.agents.at("leaf1");
