@@ -339,23 +339,33 @@ void Coordinator::check_waiting() {
   const Time now = parts_.clock.now();
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     std::vector<SwitchedNode> nodes;
+    std::string unconfirmed;
     bool all = true;
     bool reachable_pending = false;
     for (const std::string& name : waiting.nodes) {
       const AgentState* agent = broadcast_.find(name);
       const bool heard = agent != nullptr && agent->connected;
+      // Off is what holds nothing of ours any more, not what promised to.
       const bool confirmed =
-          heard && (waiting.enable ? agent->disabled != *waiting.enable && !agent->switch_pending
+          heard && (waiting.enable ? agent->disabled != *waiting.enable && !agent->switch_pending &&
+                                         (*waiting.enable || agent->installed_pins == 0)
                                    : broadcast_.converged(*agent));
       nodes.push_back({.name = name,
                        .disabled = waiting.enable ? !*waiting.enable : waiting.job_disabled,
                        .confirmed = confirmed});
       all = all && confirmed;
+      if (!confirmed)
+        unconfirmed += (unconfirmed.empty() ? "" : ", ") + name;
       reachable_pending = reachable_pending || (heard && !confirmed);
     }
     if (!all && reachable_pending && now < waiting.deadline)
       return false;
     Reply answered = good(switched_json(nodes));
+    if (!all) {
+      answered.exit_code = Exit::refused;
+      answered.error = fmt::format(
+          "not confirmed by {}; it is ordered, and goes on when they are heard", unconfirmed);
+    }
     answered.id = waiting.id;
     reply(waiting.route, std::move(answered));
     return true;

@@ -293,6 +293,18 @@ TEST_F(Cluster, SwitchesOffConfirmedByTheAgentsAndOnAgain) {
   settle();
 }
 
+TEST_F(Cluster, NamesTheNodesThatDidNotConfirmTheOffSwitch) {
+  cluster.start();
+  settle();
+  cluster.agents.at("leaf2").stuck_pins = 1;
+  const auto off = cluster.ask("disable", {"--all"});
+  ASSERT_TRUE(off);
+  EXPECT_EQ(off->exit_code, 1);
+  EXPECT_NE(off->error.find("not confirmed by leaf2;"), std::string::npos) << off->error;
+  for (const json& node : json::parse(off->json)["nodes"])
+    EXPECT_EQ(node["confirmed"], node["name"] != "leaf2") << node;
+}
+
 TEST_F(Cluster, SwitchesOffOneRackOneNodeAndOneJob) {
   cluster.start({{.name = "llama", .hosts = {"h1-1", "h2-1"}, .line = 0}});
   settle();

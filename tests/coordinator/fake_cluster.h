@@ -96,6 +96,7 @@ struct FakeAgent {
   std::vector<Withdrawal> withdrawn;
   std::string broken_port;  // pins to it cannot be installed
   bool can_steer{true};
+  std::uint32_t stuck_pins{};  // that cannot be taken away
 
   bool fails(const Pin& pin) const {
     return std::get<PortTableRoute>(pin.target).out_port == broken_port;
@@ -113,7 +114,7 @@ struct FakeAgent {
     Acknowledgement ack;
     ack.version = plan ? plan->version : PlanVersion{};
     ack.digest = digest(installed);
-    ack.installed = static_cast<std::uint32_t>(installed.size());
+    ack.installed = static_cast<std::uint32_t>(installed.size()) + stuck_pins;
     if (plan)
       for (const Pin& pin : plan->pins)
         if (fails(pin))
