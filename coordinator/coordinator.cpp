@@ -34,6 +34,8 @@ Coordinator::Coordinator(CoordinatorSettings settings, CoordinatorParts parts,
       broadcast_(settings_.broadcast, parts_.reign, parts_.port,
                  [this](const Notice& said) { notice(said.level, said.text); }),
       started_(parts_.clock.now()),
+      watched_since_(started_),
+      first_epoch_(parts_.reign.version().epoch),
       begun_(parts_.reign.version()),
       next_period_(started_ + settings_.period) {
   broadcast_.set_nodes(node_names(topology_));
@@ -48,7 +50,7 @@ void Coordinator::notice(Notice::Level level, std::string text) {
 // Before the first plan, flows must have had the time to show themselves.
 bool Coordinator::warm() const {
   return broadcast_.published() ||
-         parts_.clock.now() - started_ >= 2 * settings_.broadcast.report_interval;
+         parts_.clock.now() - watched_since_ >= 2 * settings_.broadcast.report_interval;
 }
 
 void Coordinator::received(const Sender& sender, const Envelope& envelope) {
@@ -84,6 +86,7 @@ void Coordinator::received(const Sender& sender, const Envelope& envelope) {
 
 void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
   const Time now = parts_.clock.now();
+  doubt_restored(sender, hello);
   const bool known = broadcast_.find(sender.node) != nullptr;
   const auto before = broadcast_.steering(sender.node, now);
   if (!broadcast_.hello(sender, hello, now))

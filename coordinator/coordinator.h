@@ -94,6 +94,7 @@ class Coordinator {
   void plan(const Situation& cause);
   std::vector<std::optional<Granularity>> steering() const;
   std::set<LeafId> unheard() const;
+  void doubt_restored(const Sender& sender, const Hello& hello);
   void note_failures(const std::string& node);
   PlanningInput planning_input() const;
   void take(PlanAndMoves next, std::string reason);
@@ -124,7 +125,10 @@ class Coordinator {
   LinkTable links_;
   Broadcast broadcast_;
   Time started_;
-  PlanVersion begun_;  // whose epoch broadcast_ was last told of
+  Time watched_since_;  // from when flows are to show themselves before the first plan
+  std::optional<RoutePlan> restored_;  // as the history had it
+  std::uint64_t first_epoch_;          // of this start
+  PlanVersion begun_;                  // whose epoch broadcast_ was last told of
 
   // The last planning.
   Prediction prediction_;

@@ -204,6 +204,7 @@ void Coordinator::restore(const PlanRecord& last) {
   HEDDLE_CHECK(!record_);
   PlanVersion next = parts_.reign.version();
   ++next.generation;
+  restored_ = last.plan;
   PlanAndMoves again;
   for (const auto& [node, part] : last.plan.nodes) {
     // A fabric file may have lost a leaf since then.
@@ -214,6 +215,39 @@ void Coordinator::restore(const PlanRecord& last) {
   }
   take(std::move(again),
        fmt::format("plan {} goes on after a restart", to_string(last.plan.version)));
+}
+
+// A history that could not be written for a while (a full disk) gives an old plan for the last one.
+// The agents know better: then it is as if there were no history, before they are sent any of it.
+void Coordinator::doubt_restored(const Sender& sender, const Hello& hello) {
+  if (!restored_ || !broadcast_.entitled(sender))
+    return;
+  if (parts_.clock.now() - started_ >= settings_.broadcast.lease) {
+    restored_.reset();  // Nothing of it is left that was not planned anew.
+    return;
+  }
+  const PlanVersion held = std::max(hello.installed, hello.highest_seen);
+  const auto part = restored_->nodes.find(sender.node);
+  const bool has_part = part != restored_->nodes.end();
+  const PlanVersion stored =
+      has_part ? part->second.version : PlanVersion{restored_->version.epoch, 0};
+  const std::uint64_t pins = digest(has_part ? part->second.pins : std::vector<Pin>{});
+  // Of our own reigns it may have seen more; a generation of 0 is an epoch without a plan.
+  const bool ours = held.epoch >= first_epoch_ && held.epoch <= parts_.reign.version().epoch;
+  if (ours || !parts_.reign.plausible(held) || held.generation == 0 || held <= stored ||
+      hello.digest == pins)
+    return;
+  notice(Notice::Level::error,
+         parts_.reign.leave(fmt::format(
+             "the history's last plan is out of date: {} holds {}, and the history had {} for it; "
+             "agents keep their pins until flows have been seen again",
+             sender.node, to_string(held), to_string(stored))));
+  begun_ = parts_.reign.version();
+  restored_.reset();
+  record_.reset();
+  since_.clear();
+  watched_since_ = parts_.clock.now();
+  broadcast_.withdraw();
 }
 
 }  // namespace heddle

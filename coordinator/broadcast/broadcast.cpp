@@ -319,6 +319,15 @@ void Broadcast::publish(const RoutePlan& plan, Time now) {
   next_tick_ = std::min(next_tick_, now + config_.resend_first);
 }
 
+void Broadcast::withdraw() {
+  plan_ = {};
+  published_ = false;
+  for (auto& [name, agent] : agents_) {
+    agent.sent.reset();
+    agent.acknowledged = false;
+  }
+}
+
 void Broadcast::set_disabled(const std::set<std::string>& nodes) {
   disabled_ = nodes;
 }

@@ -107,6 +107,13 @@ class Broadcast {
   // that does not yet know what should be installed must not make agents drop what is.
   void publish(const RoutePlan& plan, Time now);
   bool published() const { return published_; }
+  // As before the first publish(). The caller has moved to a new epoch.
+  void withdraw();
+  // Whether this sender may speak as the agent that it says it is.
+  bool entitled(const Sender& sender) const {
+    return nodes_.contains(sender.node) &&
+           (sender.key_name.empty() || sender.key_name == sender.node);
+  }
 
   // The off switch. Returns the nodes concerned that were known to be otherwise.
   void set_disabled(const std::set<std::string>& nodes);  // as stored by an earlier run

@@ -50,6 +50,9 @@ class Reign {
   // Likewise for one of our own version numbers with other pins than ours under it.
   std::string contest(const std::string& agent, PlanVersion held);
 
+  // We rule, but by what turned out to be out of date.
+  std::string leave(std::string why) { return raise_above(version_.epoch, std::move(why)); }
+
  private:
   static constexpr std::uint64_t kFarthest = std::uint64_t{1} << 32;
   Reign(EpochStore& store, std::uint64_t epoch) : store_(&store), version_{epoch, 0} {}

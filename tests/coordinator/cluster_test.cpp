@@ -261,6 +261,31 @@ TEST_F(Cluster, SafetyRule8ABrokenHistoryDoesNotTouchRouting) {
   EXPECT_TRUE(cluster.await(500ms, [&] { return cluster.measured().worst == 0.5; }));
 }
 
+// The history went on without the plans that a cut cable made necessary; what it has is an old one.
+TEST_F(Cluster, SafetyRule8APlanThatTheHistoryMissedIsNotReplacedByAnOlderOne) {
+  cluster.start();
+  settle();
+  cluster.history.broken = true;
+  cluster.cut(1, 2);
+  ASSERT_TRUE(cluster.await(5s, [&] {
+    return cluster.converged() && cluster.installed_pins() == 16 && cluster.measured().worst == 0.5;
+  }));
+  cluster.advance(3s);
+  const std::uint64_t changes = cluster.changes();
+  const std::uint64_t epoch = cluster.reign->version().epoch;
+  cluster.stop();
+  cluster.history.broken = false;
+  cluster.start();
+  cluster.coordinator->restore(cluster.history.plans.back());
+  ASSERT_TRUE(cluster.await(5s, [&] { return cluster.logged("last plan is out of date"); }));
+  EXPECT_EQ(cluster.coordinator->record(), nullptr);
+  cluster.advance(4s);
+  EXPECT_TRUE(cluster.converged());
+  EXPECT_EQ(cluster.reign->version().epoch, epoch + 2);
+  EXPECT_EQ(cluster.changes(), changes) << "pins moved though nothing changed";
+  EXPECT_EQ(cluster.installed_pins(), 16U);
+}
+
 TEST_F(Cluster, LeavesARackAloneWhoseAgentOnlyObserves) {
   cluster.agents.at("leaf3").mode = Mode::observe;
   cluster.start();
