@@ -97,6 +97,7 @@ class Coordinator {
   void doubt_restored(const Sender& sender, const Hello& hello);
   void note_failures(const std::string& node);
   PlanningInput planning_input() const;
+  void judge(Efficiency efficiency);
   void take(PlanAndMoves next, std::string reason);
   void date_pins(const RoutePlan& next, WallTime wall);
   void follow_epoch();
@@ -135,7 +136,8 @@ class Coordinator {
   PlanningInput input_;
   PlanningProblem planning_;
   Routing routing_;
-  std::optional<Efficiency> efficiency_;
+  std::optional<Efficiency> efficiency_;  // worst and mean of the judged jobs; nothing: of none
+  std::vector<bool> judged_;              // by job
   std::uint64_t signature_{};
   std::set<std::string> notes_;  // so that each is logged once
   // Pins that an agent could not install, and until when they are not tried again.

@@ -120,7 +120,7 @@ void Coordinator::plan(const Situation& cause) {
     // Held means that all stay, which is the first candidate.
     Candidate& chosen = candidates.list[decision.chosen.value_or(0)];
     routing_ = std::move(chosen.routing);
-    efficiency_ = std::move(chosen.efficiency);
+    judge(std::move(chosen.efficiency));
   }
   // Flows that were not seen since the start may only be pausing: the pins of the plan before stay
   // for them.
@@ -134,6 +134,22 @@ void Coordinator::plan(const Situation& cause) {
     take(std::move(made), std::move(decision.reason));
 }
 
+// What is not known of every flow of a job promises nothing for it (safety rule 7).
+void Coordinator::judge(Efficiency efficiency) {
+  judged_ = judged_jobs(planning_, routing_);
+  const auto jobs = static_cast<double>(std::ranges::count(judged_, true));
+  if (jobs == 0)
+    return;
+  efficiency.worst = 1.0;
+  efficiency.mean = 0.0;
+  for (std::size_t j = 0; j < judged_.size(); ++j)
+    if (judged_[j]) {
+      efficiency.worst = std::min(efficiency.worst, efficiency.by_job[j]);
+      efficiency.mean += efficiency.by_job[j] / jobs;
+    }
+  efficiency_ = std::move(efficiency);
+}
+
 void Coordinator::take(PlanAndMoves next, std::string reason) {
   const WallTime wall = parts_.clock.wall();
   next.plan.version = parts_.reign.next();
@@ -142,7 +158,8 @@ void Coordinator::take(PlanAndMoves next, std::string reason) {
     record.worst = efficiency_->worst;
     record.mean = efficiency_->mean;
     for (std::size_t j = 0; j < efficiency_->by_job.size(); ++j)
-      record.by_job[prediction_.jobs[j].name] = efficiency_->by_job[j];
+      if (judged_[j])
+        record.by_job[prediction_.jobs[j].name] = efficiency_->by_job[j];
   }
   for (FlowMove& move : next.moves)
     record.moves.push_back(

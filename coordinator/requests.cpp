@@ -102,6 +102,7 @@ NetworkView Coordinator::view() const {
           .planning = planning_,
           .routing = routing_,
           .efficiency = efficiency_,
+          .judged = judged_,
           .bound = {},
           .record = record(),
           .since = [this](const std::string& node,

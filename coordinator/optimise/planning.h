@@ -52,8 +52,9 @@ struct PlanningProblem {
   std::vector<Unit> units;             // by the numbers in Problem::unit_of_subflow
   std::vector<std::uint32_t> flow_of;  // by flow of the problem: its number in the prediction
   std::vector<std::uint32_t>
-      subflow_of;            // by subflow of the problem: its place in the predicted flow
-  std::uint32_t unplaced{};  // fixed subflows whose path nobody sees: left out
+      subflow_of;                // by subflow of the problem: its place in the predicted flow
+  std::uint32_t unplaced{};      // fixed subflows whose path nobody sees: left out
+  std::vector<bool> incomplete;  // by job: some of its subflows were left out
 };
 
 PlanningProblem make_problem(const PlanningInput& input);
@@ -63,6 +64,10 @@ std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const
 
 // What flows are steered by, or would be if their leaf could: the pins that are asked for.
 std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input);
+
+// By job: whether its efficiency under `routing` is known, as every subflow of it has a path
+// there.
+std::vector<bool> judged_jobs(const PlanningProblem& planning, const Routing& routing);
 
 // Whether the path crosses only live links and is offered by routing.
 bool usable(const Problem& problem, const Path& path);

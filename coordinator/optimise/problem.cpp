@@ -50,6 +50,7 @@ class Builder {
     problem.links = input.links;
     problem.forbidden = input.forbidden;
     problem.demand.jobs = input.prediction->demand.jobs;
+    result_.incomplete.resize(problem.demand.jobs.size());
   }
 
   void add(std::uint32_t index) {
@@ -83,6 +84,7 @@ class Builder {
         }
       if (!ours && !current.routable()) {
         ++result_.unplaced;
+        result_.incomplete[demand.job.value] = true;
         continue;
       }
       // What is not ours is not moved as one either: each subflow is a unit of its own.
@@ -275,6 +277,19 @@ std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& in
                   flow.entry, key));
   }
   return units;
+}
+
+std::vector<bool> judged_jobs(const PlanningProblem& planning, const Routing& routing) {
+  const Demand& demand = planning.problem.demand;
+  std::vector<bool> judged(demand.jobs.size());
+  for (const FlowDemand& flow : demand.flows)
+    judged[flow.job.value] = !planning.incomplete[flow.job.value];
+  std::size_t subflow = 0;
+  for (const FlowDemand& flow : demand.flows)
+    for (std::uint32_t i = 0; i < flow.subflows; ++i, ++subflow)
+      if (subflow >= routing.size() || !routing[subflow].routable())
+        judged[flow.job.value] = false;
+  return judged;
 }
 
 Candidates make_candidates(const PlanningProblem& planning, const Optimiser& optimiser,

@@ -34,6 +34,7 @@ struct NetworkView {
   const PlanningProblem& planning;
   const Routing& routing;
   const std::optional<Efficiency>& efficiency;
+  const std::vector<bool>& judged;  // by job: whether its efficiency is known
   std::optional<double> bound;
   const PlanRecord* record{};  // the present plan; nullptr: none yet
   // When a pin came to be what it is.

@@ -199,15 +199,12 @@ std::string jobs_json(const NetworkView& view) {
   std::vector<std::uint32_t> flows(view.prediction.jobs.size());
   for (const FlowDemand& flow : view.prediction.demand.flows)
     ++flows[flow.job.value];
-  std::vector<bool> in_problem(view.prediction.jobs.size());
-  for (const FlowDemand& flow : view.planning.problem.demand.flows)
-    in_problem[flow.job.value] = true;
   Json jobs = Json::array();
   std::set<std::string> seen;
   for (std::size_t j = 0; j < view.prediction.jobs.size(); ++j) {
     const PredictedJob& job = view.prediction.jobs[j];
     seen.insert(job.name);
-    const bool judged = view.efficiency && j < view.efficiency->by_job.size() && in_problem[j];
+    const bool judged = view.efficiency && j < view.judged.size() && view.judged[j];
     jobs.push_back({{"name", job.name},
                     {"declared", job.declared},
                     {"disabled", view.disabled_jobs.contains(job.name)},

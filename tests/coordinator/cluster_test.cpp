@@ -176,6 +176,21 @@ TEST_F(Cluster, PlansAtOnceWhenAnAgentSaysThatItCanNoLongerSteer) {
   EXPECT_TRUE(cluster.await(100ms, [&] { return leaf.installed.size() == 4; }));
 }
 
+// Nobody sees where the flows of a leaf run whose agent is away: no promise can be made for the
+// job.
+TEST_F(Cluster, SafetyRule7PromisesNothingForAJobOfWhichFlowsAreNotSeen) {
+  cluster.start();
+  cluster.agents.at("leaf3").hello_at = Time::max();
+  ASSERT_TRUE(cluster.await(10s, [&] { return cluster.installed_pins() == 12; }));
+  const json status = json::parse(cluster.ask("status")->json);
+  EXPECT_TRUE(status["efficiency"]["worst"].is_null()) << status["efficiency"];
+  EXPECT_TRUE(status["efficiency"]["mean"].is_null());
+  const json plan = json::parse(cluster.ask("plan show")->json);
+  EXPECT_TRUE(plan["efficiency"]["worst"].is_null()) << plan["efficiency"];
+  EXPECT_TRUE(plan["efficiency"]["by_job"].empty());
+  EXPECT_TRUE(json::parse(cluster.ask("jobs")->json)["jobs"][0]["efficiency"].is_null());
+}
+
 // Every leaf sends four flows into the core; one that cannot use an uplink shares another.
 TEST_F(Cluster, PlacesFlowsElsewhereWhosePinsFail) {
   FakeAgent& leaf = cluster.agents.at("leaf1");

@@ -279,6 +279,18 @@ TEST_F(PlanningTest, LeavesThePinsOfAnAgentThatIsStillToBeHeard) {
   EXPECT_TRUE(made(make_problem(input).problem.current).plan.nodes.at("leaf1").pins.empty());
 }
 
+TEST_F(PlanningTest, SafetyRule7JudgesNoJobOfWhichAFlowIsNotSeen) {
+  flow(1, 1, 2, 1, {1});
+  input.steering[0].reset();
+  PlanningProblem planning = make_problem(input);
+  EXPECT_EQ(judged_jobs(planning, planning.problem.current), std::vector<bool>{true});
+  EXPECT_EQ(judged_jobs(planning, {Path{}}), std::vector<bool>{false});
+  flow(1, 2, 2, 2, {0});
+  planning = make_problem(input);
+  ASSERT_EQ(planning.unplaced, 1U);
+  EXPECT_EQ(judged_jobs(planning, planning.problem.current), std::vector<bool>{false});
+}
+
 TEST_F(PlanningTest, DropsPinsWithoutAFlowUnlessTheyMayComeBack) {
   pin(1, 1, address(2, 1), 1);
   const PlanAndMoves dropped = made({});

@@ -40,6 +40,7 @@ class AnswersTest : public ::testing::Test {
             .planning = planning,
             .routing = routing,
             .efficiency = efficiency,
+            .judged = judged,
             .bound = {},
             .record = nullptr,
             .since = [](const std::string&, const SteeringUnit&) -> std::optional<WallTime> {
@@ -64,6 +65,7 @@ class AnswersTest : public ::testing::Test {
   PlanningProblem planning;
   Routing routing;
   std::optional<Efficiency> efficiency;
+  std::vector<bool> judged;
 };
 
 TEST_F(AnswersTest, SafetyRule7WhatNobodySeesIsNullOrUnobservableAndNeverZero) {
