@@ -96,7 +96,7 @@ std::uint64_t Coordinator::situation_signature() const {
 }
 
 void Coordinator::plan(const Situation& cause) {
-  prediction_ = predict(topology_, flows_, declared());
+  prediction_ = predict(topology_, flows_, declared(), &prediction_);
   std::erase_if(failing_,
                 [&](const auto& entry) { return parts_.clock.now() >= entry.second.until; });
   input_ = planning_input();

@@ -14,6 +14,8 @@ namespace {
 
 // Weights nearer to each other than this are one: what differs less is when the counters were read.
 constexpr double kEqualWithin = 1.25;
+// What was grouped stays so until a weight is farther than this from its group's.
+constexpr double kLeavesBeyond = 1.5;
 // A job's weights count once its flows have been watched for so many intervals.
 constexpr std::uint64_t kIntervalsToWeigh = 8;
 
@@ -75,10 +77,37 @@ std::optional<std::uint32_t> declared_job(const std::vector<Declared>& jobs, Hos
   return std::nullopt;
 }
 
+// The weights that a job's flows had in the prediction before, if all are still near them. Grouped
+// anew, a weight at a group's edge would be in another one every now and then, and flows would move
+// though nothing changed.
+bool keep_weights(const std::vector<std::pair<double, std::size_t>>& weights,
+                  const std::string& job, const Prediction& before, Demand& demand) {
+  const auto same = std::ranges::find(before.jobs, job, &PredictedJob::name);
+  if (same == before.jobs.end() || !same->weights_known)
+    return false;
+  const auto number = static_cast<std::uint32_t>(same - before.jobs.begin());
+  std::map<std::pair<NicId, NicId>, double> known;
+  for (const FlowDemand& flow : before.demand.flows)
+    if (flow.job.value == number)
+      known[{flow.source, flow.destination}] = flow.weight;
+  std::vector<double> kept;
+  for (const auto& [weight, i] : weights) {
+    const auto old = known.find({demand.flows[i].source, demand.flows[i].destination});
+    if (old == known.end() || weight > old->second * kLeavesBeyond ||
+        old->second > weight * kLeavesBeyond)
+      return false;
+    kept.push_back(old->second);
+  }
+  for (std::size_t k = 0; k < kept.size(); ++k)
+    demand.flows[weights[k].second].weight = kept[k];
+  return true;
+}
+
 // Bytes of a period, where all flows of a job were watched long enough and keep one period. Without
 // a period, bytes only say what a flow got: a flow that shares a link would weigh less for it, and
 // be left there.
-void weigh(const FlowTable& table, Prediction& prediction, const std::vector<Subflows>& members) {
+void weigh(const FlowTable& table, Prediction& prediction, const std::vector<Subflows>& members,
+           const Prediction* before) {
   std::vector<std::vector<std::size_t>> by_job(prediction.jobs.size());
   for (std::size_t i = 0; i < prediction.demand.flows.size(); ++i)
     by_job[prediction.demand.flows[i].job.value].push_back(i);
@@ -120,6 +149,8 @@ void weigh(const FlowTable& table, Prediction& prediction, const std::vector<Sub
     const double seconds = std::chrono::duration<double>(*job.period).count();
     for (auto& [weight, flow] : weights)
       weight *= seconds;
+    if (before != nullptr && keep_weights(weights, job.name, *before, prediction.demand))
+      continue;
     // Groups of nearly equal weights, from the smallest up, each weighing its mean.
     std::ranges::sort(weights);
     for (std::size_t begin = 0; begin < weights.size();) {
@@ -137,7 +168,7 @@ void weigh(const FlowTable& table, Prediction& prediction, const std::vector<Sub
 }  // namespace
 
 Prediction predict(const Topology& topology, const FlowTable& table,
-                   std::span<const JobDeclaration> declared) {
+                   std::span<const JobDeclaration> declared, const Prediction* before) {
   Prediction prediction;
   std::map<std::pair<NicId, NicId>, Subflows> pairs;
   for (const auto& [key, flow] : table.subflows()) {
@@ -203,7 +234,7 @@ Prediction predict(const Topology& topology, const FlowTable& table,
       prediction.jobs[j].hosts.push_back(topology[host].name);
     std::ranges::sort(prediction.jobs[j].hosts);
   }
-  weigh(table, prediction, members);
+  weigh(table, prediction, members, before);
   return prediction;
 }
 

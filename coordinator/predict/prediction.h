@@ -45,8 +45,9 @@ struct Prediction {
 // Elephants become flows: the subflows of one pair of NICs in one job are one flow. A job is what
 // was declared, if both hosts take part in it (the first such, in the order given); the rest fall
 // into connected components over hosts.
+// `before`: the last prediction, whose weights stay as long as they are near enough.
 Prediction predict(const Topology& topology, const FlowTable& table,
-                   std::span<const JobDeclaration> declared);
+                   std::span<const JobDeclaration> declared, const Prediction* before = nullptr);
 
 // The same value as long as the same pairs of NICs in the same jobs use as many subflows each: when
 // it changes, so has the demand, and weights that wander do not count.

@@ -128,6 +128,31 @@ TEST_F(PredictionTest, TakesWeightsWithinAQuarterForEqual) {
   EXPECT_DOUBLE_EQ(prediction.demand.flows[2].weight, 4.0e6);
 }
 
+// 2.0 and 2.6 MB make two groups when they are seen for the first time, and stay one if they were.
+TEST_F(PredictionTest, KeepsGroupsUntilAWeightLeavesThemByAMargin) {
+  for (int i = 0; i < 32; ++i) {
+    if (i % 4 == 0) {
+      send(1, 1, 2, 1, 2000000);
+      send(2, 1, 3, 1, 2600000);
+    }
+    pass();
+  }
+  Prediction before = predicted();
+  ASSERT_TRUE(before.jobs.at(0).weights_known);
+  EXPECT_DOUBLE_EQ(before.demand.flows[1].weight, 2.6e6);
+  for (FlowDemand& flow : before.demand.flows)
+    flow.weight = 2.2e6;
+  const Prediction kept = predict(topology, table, {}, &before);
+  EXPECT_DOUBLE_EQ(kept.demand.flows[0].weight, 2.2e6);
+  EXPECT_DOUBLE_EQ(kept.demand.flows[1].weight, 2.2e6);
+
+  for (FlowDemand& flow : before.demand.flows)
+    flow.weight = 1.7e6;
+  const Prediction anew = predict(topology, table, {}, &before);
+  EXPECT_DOUBLE_EQ(anew.demand.flows[0].weight, 2.0e6);
+  EXPECT_DOUBLE_EQ(anew.demand.flows[1].weight, 2.6e6);
+}
+
 // A flow that gets a third because it shares its link must not be taken for one that wants a third.
 TEST_F(PredictionTest, DoesNotTakeWhatAFlowGotForWhatItWants) {
   for (int i = 0; i < 32; ++i) {
