@@ -155,6 +155,8 @@ class Coordinator {
   std::string link_event_;
   std::optional<bool> history_ok_;
 
+  std::set<std::string> commanders_;  // keys that gave a command, so that each is named once
+
   // Answers that wait for agents or for the history.
   struct Waiting {
     std::string route;

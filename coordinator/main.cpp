@@ -26,6 +26,7 @@
 #include "common/runtime/log.h"
 #include "common/runtime/notify.h"
 #include "common/runtime/system_clock.h"
+#include "common/transport/keys.h"
 #include "common/transport/zmq_channel.h"
 #include "common/wire/codec.h"
 #include "coordinator/channel_port.h"
@@ -143,6 +144,21 @@ Result<int> lock_folder(const std::filesystem::path& folder) {
   return fd;
 }
 
+// A key that is no node's may give commands. The key of a node that left the fabric became one, so
+// they are named.
+void name_operators(const CoordinatorConfig& config, const Coordinator& coordinator) {
+  const Result<AuthorisedKeys> keys = load_authorised_keys(config.authorised_keys);
+  if (!keys)
+    return;  // The channel has said why.
+  std::string names;
+  for (const auto& [key, name] : keys->name_by_key)
+    if (!coordinator.broadcast().is_node(name))
+      names += (names.empty() ? "" : ", ") + name;
+  if (!names.empty())
+    log_info("{}: these keys are of no node of the fabric and may give commands: {}",
+             config.authorised_keys.string(), names);
+}
+
 int run(const Inputs& inputs) {
   const CoordinatorConfig& config = inputs.config;
   const auto stop_with = [](Exit code, const Error& error) {
@@ -209,6 +225,8 @@ int run(const Inputs& inputs) {
                            .clock = clock,
                            .log = write},
                           inputs.jobs, std::move(*operators));
+  if (!config.plain)
+    name_operators(config, coordinator);
   if (Result<PlanRecord> last = history.last_plan(std::chrono::seconds(5)))
     coordinator.restore(*last);
   else if (last.error().code != Errc::not_found)

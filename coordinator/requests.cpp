@@ -57,8 +57,14 @@ void Coordinator::on_request(const Sender& sender, const Request& request) {
     answered = bad(Exit::refused,
                    fmt::format("the key of node '{}' may not give commands; use an operator's key",
                                sender.key_name));
-  else
+  else {
+    // It may be the key of a node that left the fabric.
+    if (!sender.key_name.empty() && commanders_.insert(sender.key_name).second)
+      notice(Notice::Level::info,
+             fmt::format("the key '{}', of no node of the fabric, gives commands from now on",
+                         sender.key_name));
     answered = answer(request, sender, later);
+  }
   if (later)
     return;
   answered.id = request.id;

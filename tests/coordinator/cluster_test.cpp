@@ -367,6 +367,18 @@ TEST_F(Cluster, SwitchesOffOneRackOneNodeAndOneJob) {
   EXPECT_EQ(cluster.ask("disable")->exit_code, 2);
 }
 
+TEST_F(Cluster, NamesAKeyOfNoNodeThatGivesCommandsOnce) {
+  cluster.start();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(cluster.ask("status", {}, "leaf9")->exit_code, 0);
+  EXPECT_EQ(std::ranges::count_if(cluster.log,
+                                  [](const std::string& line) {
+                                    return line.find("the key 'leaf9', of no node") !=
+                                           std::string::npos;
+                                  }),
+            1);
+}
+
 TEST_F(Cluster, AnAgentsKeyGivesNoCommands) {
   cluster.start();
   settle();
