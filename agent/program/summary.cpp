@@ -63,7 +63,7 @@ class Summary {
     there_.push_back({.unit = unit, .target = PortTableRoute{}, .reason = {}});
     std::string why = "could not be removed: " + reason(route, "still there when read back");
     const auto [at, is_new] = failed_.try_emplace(unit, Error{Errc::kernel, why});
-    if (!is_new)
+    if (!is_new && in_.refusal)  // otherwise it says already why the route did not change
       at->second.message += "; the route that was there " + why;
   }
 

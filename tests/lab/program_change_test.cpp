@@ -195,15 +195,19 @@ TEST(SafetyRule5, ATinyBufferUnderTwoThousandForeignChangesEndsInTheRightTables)
       "converged {:.1f} ms after 2,000 changes, {} of them heard of, {} losses, {} full reads", ms,
       agent.events, agent.programmer->counters().events_lost,
       agent.programmer->counters().full_reads));
-  EXPECT_LT(ms, 1000.0);
+  // Rule 12's limit, although the withdrawal itself was among the losses.
+  EXPECT_LT(ms, 100.0);
 }
 
 TEST(SafetyRule5, CarrierLossOfAnUplinkAndItsReturnAreRepaired) {
   Case c;
   ASSERT_TRUE(c.agent.installs(two_pins()));
   c.leaf.set_far_end(1, false);
-  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 1; }));
-  EXPECT_EQ(c.agent.state().failed.at(0).reason, "up1 has no carrier");
+  // The kernel may tell of the neighbour's end before it tells of the link's.
+  ASSERT_TRUE(c.agent.run_until([&] {
+    const auto state = c.agent.state();
+    return state.installed == 1 && state.failed.at(0).reason == "up1 has no carrier";
+  }));
   EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "");
   c.leaf.set_far_end(1, true);
   ASSERT_TRUE(c.agent.run_until([&] {

@@ -186,6 +186,49 @@ TEST(Flush, NamesWhatItLeavesAlone) {
   EXPECT_EQ(m.leaf.pin_next_hops().size(), 1U);
 }
 
+constexpr RoutingRanges kOtherRanges{.protocol = 210,
+                                     .table_base = 30000,
+                                     .table_count = 8,
+                                     .rule_priority = 300,
+                                     .nexthop_base = 7000,
+                                     .nexthop_count = 8};
+
+std::size_t routes_in_other_tables(Leaf& leaf) {
+  const std::vector<RouteSeen> routes = must(leaf.at_leaf.routes());
+  return static_cast<std::size_t>(std::count_if(routes.begin(), routes.end(), [](const auto& r) {
+    return kOtherRanges.owns_table(r.table) && r.protocol == kOtherRanges.protocol;
+  }));
+}
+
+TEST(SafetyRule1, AnAgentWithOtherRangesTakesAwayWhatTheFormerOnesHold) {
+  Machine m;
+  {
+    Agent agent(m.leaf, m.state.path());
+    ASSERT_TRUE(agent.installs(wanted()));
+  }
+  ProgramConfig config = Agent::default_config();
+  config.ranges = kOtherRanges;
+  Agent agent(m.leaf, m.state.path(), 4 << 20, {}, config);
+  ASSERT_TRUE(agent.installs(wanted()));
+  EXPECT_TRUE(m.leaf.nothing_pinned());
+  EXPECT_EQ(routes_in_other_tables(m.leaf), 2U);
+  EXPECT_EQ(must(recorded_ranges(m.state.path(), m.boot)), kOtherRanges);
+}
+
+TEST(SafetyRule1, TheGuardFlushesUnderTheRecordedRangesNotTheConfiguredOnes) {
+  Machine m;
+  ProgramConfig config = Agent::default_config();
+  config.ranges = kOtherRanges;
+  {
+    Agent agent(m.leaf, m.state.path(), 4 << 20, {}, config);
+    ASSERT_TRUE(agent.installs(wanted()));
+  }
+  ASSERT_EQ(routes_in_other_tables(m.leaf), 2U);
+  EXPECT_EQ(m.look(m.clock.now()).verdict, GuardVerdict::flushed);
+  EXPECT_EQ(routes_in_other_tables(m.leaf), 0U);
+  EXPECT_TRUE(must(m.store.load()).empty());
+}
+
 TEST(Flush, RefusesWithoutAReadableRecord) {
   Machine m;
   {
