@@ -24,6 +24,8 @@ struct Range {
 std::map<Situation, Range> by_situation(const Row& row) {
   std::map<Situation, Range> ranges;
   for (const Epoch& epoch : row.epochs) {
+    if (row.scheme == "ilp" && !epoch.proven)
+      continue;
     const auto [it, fresh] = ranges.try_emplace({epoch.link_changes, epoch.jobs},
                                                 Range{&epoch.efficiency, &epoch.efficiency});
     if (fresh)
