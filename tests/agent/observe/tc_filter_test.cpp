@@ -42,9 +42,9 @@ Bytes answer() {
 }
 
 // On the heap and no larger than said, so that a sanitizer sees any reading beyond.
-TcFilter parse_exactly(const Bytes& bytes) {
-  const Bytes copy(bytes);
-  return parse_tc_filter(copy);
+TcFilter parse_exactly(Bytes bytes) {
+  bytes.shrink_to_fit();
+  return parse_tc_filter(bytes);
 }
 
 TEST(TcFilter, IsReadFromTheKernelsAnswer) {
