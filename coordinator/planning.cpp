@@ -47,8 +47,11 @@ void Coordinator::note_failures(const std::string& node) {
   if (agent->installed != part.version)
     return;
   std::set<SteeringUnit> failed;
+  // What `main` does not offer is told as a withdrawal, which ends with the first offer; the agent
+  // then installs the pin by itself.
   for (const PinFailure& failure : agent->failed)
-    failed.insert(failure.unit);
+    if (failure.code != Errc::not_found)
+      failed.insert(failure.unit);
   const Time until = parts_.clock.now() + settings_.broadcast.lease;
   for (const Pin& pin : part.pins) {
     const auto cable = pinned_cable(topology_, *leaf, pin);
