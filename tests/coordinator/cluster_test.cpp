@@ -140,22 +140,6 @@ TEST_F(Cluster, DropsThePinsOfFlowsThatEnded) {
   EXPECT_TRUE(cluster.await(15s, [&] { return cluster.installed_pins() == 0; }));
 }
 
-TEST_F(Cluster, ARestartOfTheCoordinatorMovesNothing) {
-  cluster.start();
-  settle();
-  const std::uint64_t epoch = cluster.coordinator->record()->plan.version.epoch;
-  const std::uint64_t changes = cluster.changes();
-  cluster.stop();
-  cluster.advance(1s);
-  cluster.start();
-  cluster.coordinator->restore(cluster.history.plans.back());
-  ASSERT_TRUE(cluster.await(5s, [&] { return cluster.converged(); }));
-  cluster.advance(20s);
-  EXPECT_EQ(cluster.coordinator->record()->plan.version.epoch, epoch + 1);
-  EXPECT_EQ(cluster.changes(), changes);
-  EXPECT_EQ(cluster.installed_pins(), cluster.flows.size());
-}
-
 // Long before the next period.
 TEST_F(Cluster, PlansAtOnceWhenAnAgentSaysThatItCanNoLongerSteer) {
   cluster.settings.period = 2s;
@@ -204,47 +188,6 @@ TEST_F(Cluster, PlacesFlowsElsewhereWhosePinsFail) {
       << "it is tried again";
 }
 
-// A plan that a link event forces before everybody is back must not take the others' pins away.
-TEST_F(Cluster, ARestartKeepsThePinsOfAnAgentThatComesBackLate) {
-  cluster.start();
-  settle();
-  cluster.stop();
-  cluster.start();
-  cluster.coordinator->restore(cluster.history.plans.back());
-  FakeAgent& late = cluster.agents.at("leaf3");
-  late.hello_at = cluster.clock.now() + 3s;
-  const std::uint64_t changes = late.changes;
-  const PlanVersion restored = cluster.coordinator->record()->plan.version;
-  cluster.cut(1, 2);
-  cluster.advance(2500ms);
-  EXPECT_GT(cluster.coordinator->record()->plan.version, restored) << "nothing was planned";
-  EXPECT_EQ(cluster.coordinator->broadcast().part_of("leaf3").pins.size(), 4U);
-  ASSERT_TRUE(cluster.await(10s, [&] { return late.welcomed && cluster.converged(); }));
-  cluster.advance(5s);
-  EXPECT_EQ(late.changes, changes);
-  EXPECT_EQ(late.installed.size(), 4U);
-}
-
-// The agents' pins stand until the new coordinator has seen enough to plan, and then it begins
-// above them.
-TEST_F(Cluster, SafetyRule4ACoordinatorWithoutItsDiskGoesOnAboveTheAgentsEpoch) {
-  cluster.store.epoch = 6;
-  cluster.start();
-  settle();
-  ASSERT_EQ(cluster.coordinator->record()->plan.version.epoch, 7U);
-  cluster.stop();
-  cluster.store = {};
-  cluster.history.plans.clear();
-  cluster.start();
-  EXPECT_EQ(cluster.reign->version().epoch, 1U);
-  ASSERT_TRUE(cluster.await(
-      5s, [&] { return cluster.coordinator->record() != nullptr && cluster.converged(); }));
-  EXPECT_EQ(cluster.coordinator->record()->plan.version.epoch, 8U);
-  EXPECT_EQ(cluster.store.epoch, 8U);
-  EXPECT_TRUE(cluster.logged("has seen plan 7."));
-  EXPECT_DOUBLE_EQ(cluster.measured().worst, 1.0);
-}
-
 TEST_F(Cluster, SafetyRule9AnotherCoordinatorInOurEpochIsNoticedAndLeftBehind) {
   cluster.start();
   settle();
@@ -274,31 +217,6 @@ TEST_F(Cluster, SafetyRule8ABrokenHistoryDoesNotTouchRouting) {
   EXPECT_FALSE(old->error.empty());
   cluster.cut(1, 2);
   EXPECT_TRUE(cluster.await(500ms, [&] { return cluster.measured().worst == 0.5; }));
-}
-
-// The history went on without the plans that a cut cable made necessary; what it has is an old one.
-TEST_F(Cluster, SafetyRule8APlanThatTheHistoryMissedIsNotReplacedByAnOlderOne) {
-  cluster.start();
-  settle();
-  cluster.history.broken = true;
-  cluster.cut(1, 2);
-  ASSERT_TRUE(cluster.await(5s, [&] {
-    return cluster.converged() && cluster.installed_pins() == 16 && cluster.measured().worst == 0.5;
-  }));
-  cluster.advance(3s);
-  const std::uint64_t changes = cluster.changes();
-  const std::uint64_t epoch = cluster.reign->version().epoch;
-  cluster.stop();
-  cluster.history.broken = false;
-  cluster.start();
-  cluster.coordinator->restore(cluster.history.plans.back());
-  ASSERT_TRUE(cluster.await(5s, [&] { return cluster.logged("last plan is out of date"); }));
-  EXPECT_EQ(cluster.coordinator->record(), nullptr);
-  cluster.advance(4s);
-  EXPECT_TRUE(cluster.converged());
-  EXPECT_EQ(cluster.reign->version().epoch, epoch + 2);
-  EXPECT_EQ(cluster.changes(), changes) << "pins moved though nothing changed";
-  EXPECT_EQ(cluster.installed_pins(), 16U);
 }
 
 TEST_F(Cluster, LeavesARackAloneWhoseAgentOnlyObserves) {
