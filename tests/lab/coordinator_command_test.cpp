@@ -1,0 +1,115 @@
+// The program heddle-coordinator as an operator meets it when something is wrong: what it says, and
+// its exit status.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/lab/expect.h"
+#include "tests/lab/process.h"
+
+namespace heddle::lab {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kFabric = R"(fabric: small
+leaves: [{name: leaf1}, {name: leaf2}]
+spines: [{name: spine1}]
+hosts:
+  - name: h1
+    nics: [{name: eth0, address: 10.1.1.2, attachments: [{leaf: leaf1, port: p1, capacity: 1G}]}]
+  - name: h2
+    nics: [{name: eth0, address: 10.2.1.2, attachments: [{leaf: leaf2, port: p1, capacity: 1G}]}]
+cables:
+  - {leaf: leaf1, spine: spine1, leaf_port: up1, spine_port: d1, capacity: 1G}
+  - {leaf: leaf2, spine: spine1, leaf_port: up1, spine_port: d2, capacity: 1G}
+)";
+
+class CoordinatorProgramTest : public ::testing::Test {
+ protected:
+  CoordinatorProgramTest() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "heddle-coordinator-XXXXXX").string();
+    folder = ::mkdtemp(pattern.data());
+    write("fabric.yaml", kFabric);
+  }
+  ~CoordinatorProgramTest() override { std::filesystem::remove_all(folder); }
+
+  void write(const char* name, const std::string& text) const {
+    std::ofstream(folder / name) << text;
+  }
+  // What the program says with such a configuration, and how it ends.
+  Output run(const std::string& listen, const std::string& more,
+             const std::vector<std::string>& arguments) const {
+    write("coordinator.yaml",
+          "fabric: " + (folder / "fabric.yaml").string() + "\nlisten: " + listen +
+              "\nplain: true\nstate_dir: " + (folder / "state").string() + "\n" + more);
+    Command command{.words = {HEDDLE_BINARY_DIR "/heddle-coordinator", "--config",
+                              (folder / "coordinator.yaml").string()},
+                    .log = {}};
+    command.words.insert(command.words.end(), arguments.begin(), arguments.end());
+    return must(capture(command, seconds(20)));
+  }
+
+  std::filesystem::path folder;
+};
+
+TEST_F(CoordinatorProgramTest, NamesAPortThatIsInUse) {
+  const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(taken, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(taken, 1), 0);
+  ASSERT_EQ(::getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  const Output output = run(endpoint, "", {});
+  EXPECT_EQ(output.status, 4) << output.errors;
+  EXPECT_THAT(output.errors, HasSubstr(endpoint));
+  ::close(taken);
+}
+
+TEST_F(CoordinatorProgramTest, NamesEveryMistakeOfTheFabricWithItsLine) {
+  std::string fabric = kFabric;
+  fabric += "  - {leaf: leaf1, spine: spine1, leaf_port: up2, spine_port: d3, capacity: 0}\n";
+  fabric += "  - {leaf: leaf9, spine: spine1, leaf_port: up2, spine_port: d4, capacity: 1G}\n";
+  fabric += "  - {leaf: leaf2, spine: leaf2, leaf_port: up2, spine_port: up3, capacity: 1G}\n";
+  fabric.replace(fabric.find("{name: leaf2}"), 13, "{name: leaf1}");
+  write("fabric.yaml", fabric);
+  const Output output = run("tcp://127.0.0.1:7117", "", {"--check-config"});
+  EXPECT_EQ(output.status, 3);
+  EXPECT_THAT(output.errors, AllOf(HasSubstr("fabric.yaml:2:"), HasSubstr("'leaf1' is used twice"),
+                                   HasSubstr("fabric.yaml:12:"), HasSubstr("more than zero"),
+                                   HasSubstr("fabric.yaml:13:"), HasSubstr("leaf9"),
+                                   HasSubstr("fabric.yaml:14:"), HasSubstr("to itself")));
+}
+
+TEST_F(CoordinatorProgramTest, NamesAHostOfAJobThatTheFabricDoesNotHave) {
+  write("jobs.yaml", "jobs:\n  - {name: train, hosts: [h1, h7]}\n");
+  const Output output = run("tcp://127.0.0.1:7117",
+                            "jobs: " + (folder / "jobs.yaml").string() + "\n", {"--check-config"});
+  EXPECT_EQ(output.status, 3);
+  EXPECT_THAT(output.errors, AllOf(HasSubstr("jobs.yaml:2:"), HasSubstr("h7")));
+}
+
+TEST_F(CoordinatorProgramTest, NamesAnUnknownKeyOfItsConfiguration) {
+  const Output output = run("tcp://127.0.0.1:7117", "leese_s: 3\n", {"--check-config"});
+  EXPECT_EQ(output.status, 3);
+  EXPECT_THAT(output.errors, AllOf(HasSubstr("coordinator.yaml:5"), HasSubstr("leese_s")));
+}
+
+}  // namespace
+}  // namespace heddle::lab
