@@ -259,7 +259,8 @@ TEST_F(Cluster, NamesTheNodesThatDidNotConfirmTheOffSwitch) {
   ASSERT_TRUE(off);
   EXPECT_EQ(off->exit_code, 1);
   EXPECT_NE(off->error.find("not confirmed by leaf2;"), std::string::npos) << off->error;
-  for (const json& node : json::parse(off->json)["nodes"])
+  const json answer = json::parse(off->json);
+  for (const json& node : answer.at("nodes"))
     EXPECT_EQ(node["confirmed"], node["name"] != "leaf2") << node;
 }
 
@@ -276,7 +277,8 @@ TEST_F(Cluster, SwitchesOffOneRackOneNodeAndOneJob) {
   // One flow, h1-1 to h2-1, is the declared job's.
   const auto job = cluster.ask("disable", {"--job", "llama"});
   ASSERT_EQ(job->exit_code, 0) << job->error;
-  for (const json& node : json::parse(job->json)["nodes"])
+  const json answer = json::parse(job->json);
+  for (const json& node : answer.at("nodes"))
     EXPECT_TRUE(node["confirmed"]) << node;
   EXPECT_EQ(cluster.installed_pins(), 15U);
   EXPECT_EQ(cluster.ask("disable", {"--job", "gpt"})->exit_code, 4);
