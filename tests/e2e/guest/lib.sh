@@ -6,25 +6,26 @@ say() { echo "-- $*"; }
 
 # check WORDS COMMAND...: the command succeeds.
 check() {
-  local words=$1 output
+  local words=$1
   shift
-  if output=$("$@" 2>&1); then
+  # Not in a subshell: what it waits for may be a child of this one.
+  if "$@" >/tmp/said 2>&1; then
     echo "ok   $words"
   else
     echo "FAIL $words: $*"
-    printf '%s\n' "$output" | tail -20 | sed 's/^/     /'
+    tail -20 /tmp/said | sed 's/^/     /'
     exit 1
   fi
 }
 
 # eventually SECONDS WORDS COMMAND...: it succeeds within that time; asked again every half second.
 eventually() {
-  local limit=$1 words=$2 start=$SECONDS output
+  local limit=$1 words=$2 start=$SECONDS
   shift 2
-  until output=$("$@" 2>&1); do
+  until "$@" >/tmp/said 2>&1; do
     if [ $((SECONDS - start)) -ge "$limit" ]; then
       echo "FAIL $words within $limit s: $*"
-      printf '%s\n' "$output" | tail -20 | sed 's/^/     /'
+      tail -20 /tmp/said | sed 's/^/     /'
       exit 1
     fi
     read -rt 0.5 <> <(:)

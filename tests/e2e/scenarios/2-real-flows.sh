@@ -9,7 +9,8 @@ transfer() {
   local name=$1 server=$2 client=$3
   shift 3
   "$@" -d rxe$server >/tmp/$name-server.log 2>&1 &
-  eventually 10 "$name: the server listens" sh -c "ss -Hltn | grep -q ':$PORT '"
+  # By TCP, or with rdma_cm by an identifier of RDMA.
+  eventually 10 "$name: the server listens" sh -c "ss -Hltn | grep -q ':$PORT ' || rdma resource show cm_id | grep LISTEN | grep -q $PORT"
   "$@" -d rxe$client "$(address $server)" >/tmp/$name-client.log 2>&1 &
   client_pid=$!
 }
