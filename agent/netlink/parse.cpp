@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
@@ -302,7 +303,11 @@ std::optional<Answer> parse_answer(const nlmsghdr& message) {
   const auto head = body<nlmsgerr>(message);
   if (message.nlmsg_type != NLMSG_ERROR || !head)
     return std::nullopt;
-  Answer answer{.error = -head->error, .message = {}};
+  // The kernel answers 0 or a negated error number; anything else, which may not even be negated,
+  // is no success either.
+  constexpr int kLargestError = 4095;
+  const bool sane = head->error <= 0 && head->error >= -kLargestError;
+  Answer answer{.error = sane ? -head->error : EPROTO, .message = {}};
   if ((message.nlmsg_flags & NLM_F_ACK_TLVS) != 0) {
     std::size_t skip = NLMSG_HDRLEN + sizeof(nlmsgerr);
     if ((message.nlmsg_flags & NLM_F_CAPPED) == 0 && head->msg.nlmsg_len > NLMSG_HDRLEN)

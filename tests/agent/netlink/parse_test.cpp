@@ -154,6 +154,23 @@ TEST(Parse, UnderstandsNeighboursSettingsCountersAndAnswers) {
   EXPECT_EQ(answers[0].error, EINVAL);
 }
 
+// The least number of all cannot be negated; a success it is not.
+TEST(SafetyRule10, AnErrorNumberThatTheKernelDoesNotHaveIsNoSuccess) {
+  const std::string refused = recorded(kRecorded / "answer-refused");
+  for (const std::int32_t error : {INT32_MIN, -4096, 1, INT32_MAX}) {
+    std::string bytes = refused;
+    std::memcpy(bytes.data() + NLMSG_HDRLEN + offsetof(nlmsgerr, error), &error, sizeof error);
+    std::vector<Answer> answers;
+    const Bytes aligned(bytes);
+    for_each_message(aligned.view(), [&](const nlmsghdr& m) {
+      if (const auto answer = parse_answer(m))
+        answers.push_back(*answer);
+    });
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(answers[0].error, EPROTO) << error;
+  }
+}
+
 TEST(Parse, TellsAReplacedRouteFromAnAddedAndARemovedOne) {
   const auto event_of = [](std::uint16_t type, std::uint16_t flags) {
     Batch batch(1);
