@@ -4,6 +4,9 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONT
 
 say() { echo "-- $*"; }
 
+# What a scenario wants to be printed when a check fails; it may define its own.
+explain() { :; }
+
 # check WORDS COMMAND...: the command succeeds.
 check() {
   local words=$1
@@ -14,6 +17,7 @@ check() {
   else
     echo "FAIL $words: $*"
     tail -20 /tmp/said | sed 's/^/     /'
+    explain 2>&1 | sed 's/^/   | /'
     exit 1
   fi
 }
@@ -26,6 +30,7 @@ eventually() {
     if [ $((SECONDS - start)) -ge "$limit" ]; then
       echo "FAIL $words within $limit s: $*"
       tail -20 /tmp/said | sed 's/^/     /'
+      explain 2>&1 | sed 's/^/   | /'
       exit 1
     fi
     read -rt 0.5 <> <(:)

@@ -4,6 +4,18 @@ raise_fabric
 configure observe
 eventually 20 "heddle status shows all agents" holds '.agents.connected == 3' status
 
+explain() {
+  heddle flows
+  heddle agents
+  ip -n leaf1 rule
+  ip -n leaf1 route show table all proto 205
+  ip -n leaf1 nexthop show
+  ip -n leaf1 neigh
+  tail -n 4 /tmp/a-client.log /tmp/b-client.log
+  journalctl -o cat -n 12 -u heddle-agent-leaf1
+  journalctl -o cat -n 12 -u heddle-coordinator
+}
+
 # counter LEAF PORT: packets that left by it.
 counter() { ip netns exec "$1" cat /sys/class/net/"$2"/statistics/tx_packets; }
 # retries DEVICE: what go-back-N would show.
@@ -12,13 +24,13 @@ trouble() { cat /sys/class/infiniband/rxe*/ports/1/hw_counters/{rcvd_seq_err,ret
 # Queue pair numbers make the UDP source port, and so the hash: pairs are started until two share a spine.
 start_pair() {
   local n=$1
-  ib_write_bw -d rxe3 -p $((18600 + n)) -s 1048576 -D 45 -F -m 4096 -t 2 >/tmp/a-server.log 2>&1 &
-  ib_write_bw -d rxe4 -p $((18700 + n)) -s 1048576 -D 45 -F -m 4096 -t 2 >/tmp/b-server.log 2>&1 &
+  ib_write_bw -d rxe3 -p $((18600 + n)) -s 1048576 -D 60 -F -m 4096 -t 2 >/tmp/a-server.log 2>&1 &
+  ib_write_bw -d rxe4 -p $((18700 + n)) -s 1048576 -D 60 -F -m 4096 -t 2 >/tmp/b-server.log 2>&1 &
   servers="$(jobs -p | tail -2)"
   eventually 10 "both servers listen" sh -c "ss -Hltn | grep -q ':$((18600 + n)) ' && ss -Hltn | grep -q ':$((18700 + n)) '"
-  ib_write_bw -d rxe1 -p $((18600 + n)) -s 1048576 -D 45 -F -m 4096 -t 2 10.2.1.2 >/tmp/a-client.log 2>&1 &
+  ib_write_bw -d rxe1 -p $((18600 + n)) -s 1048576 -D 60 -F -m 4096 -t 2 10.2.1.2 >/tmp/a-client.log 2>&1 &
   a=$!
-  ib_write_bw -d rxe2 -p $((18700 + n)) -s 1048576 -D 45 -F -m 4096 -t 2 10.2.2.2 >/tmp/b-client.log 2>&1 &
+  ib_write_bw -d rxe2 -p $((18700 + n)) -s 1048576 -D 60 -F -m 4096 -t 2 10.2.2.2 >/tmp/b-client.log 2>&1 &
   b=$!
 }
 collide() {
