@@ -53,9 +53,9 @@ std::vector<std::string> shortcomings(const DemoResult& result) {
     };
     kept("first plan", job.promised, job.heddle);
     kept("whole again", job.returned_promised, job.returned);
-    // With a spine less two flows share an uplink, and acknowledgements that are hashed onto it
-    // wait in their queue. That slows also flows that are alone on theirs, by the transport's fixed
-    // window, of which max-min rates know nothing: so what is promised then is shown, not judged.
+    // With a spine less a job reaches clearly less than its plan promises. The likely cause, not
+    // confirmed, is that acknowledgements hashed onto a shared uplink wait there and slow a transport
+    // with a fixed window, of which max-min rates know nothing: so both are shown, not judged.
     // A fabric that cannot carry every flow at full rate is held to what its plan promised alone.
     if (result.full_rate_possible && job.promised < 0.999)
       found.push_back(
