@@ -54,9 +54,10 @@ std::vector<std::string> shortcomings(const DemoResult& result) {
     kept("first plan", job.promised, job.heddle);
     kept("whole again", job.returned_promised, job.returned);
     // With a spine less a job reaches clearly less than its plan promises. The likely cause, not
-    // confirmed, is that acknowledgements hashed onto a shared uplink wait there and slow a transport
-    // with a fixed window, of which max-min rates know nothing: so both are shown, not judged.
-    // A fabric that cannot carry every flow at full rate is held to what its plan promised alone.
+    // confirmed, is that acknowledgements hashed onto a shared uplink wait there and slow a
+    // transport with a fixed window, of which max-min rates know nothing: so both are shown, not
+    // judged. A fabric that cannot carry every flow at full rate is held to what its plan promised
+    // alone.
     if (result.full_rate_possible && job.promised < 0.999)
       found.push_back(
           fmt::format("{}: the plan promised {:.3f} where 1 is possible", job.name, job.promised));
