@@ -194,7 +194,9 @@ int judge(const DemoOptions& options, const DemoResult& result) {
                result.idle_percent);
     return kInvalid;
   }
-  fmt::print("{}\n", short_of.empty() ? "heddle kept what it promised." : "failed.");
+  fmt::print("{}\n", short_of.empty() ? "heddle kept what its plans promised on the whole fabric; "
+                                        "see the table for a spine less."
+                                      : "failed.");
   return short_of.empty() ? kPassed : kFailed;
 }
 
