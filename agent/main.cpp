@@ -1,12 +1,15 @@
 // heddle-agent: the map. Every part is made here and is handed only what it may use.
 //
-//     NetlinkKernel --events--> +-------+ --reports, acknowledgements--> ZmqClientChannel -->
-//     coordinator TcBpfSource  --counters-> | Agent | <--plans, heartbeats, switch-- EventLoop
-//     --time-----> +-------+ --plan, lease, switch--> FileStore (state and run directory)
-//                                  |
-//                                  +--pins--> Programmer --routes, rules--> NetlinkKernel
-//                                                       --what is ours---> OwnershipFile
+// clang-format off
 //
+//     NetlinkKernel --events-----> +-------+ --reports, acknowledgements--> ZmqClientChannel --> coordinator
+//     TcBpfSource   --counters---> | Agent | <--plans, heartbeats, switch--
+//     EventLoop     --time-------> +-------+ --plan, lease, switch--> FileStore (state and run directory)
+//                                      |
+//                                      +--pins--> Programmer --routes, rules--> NetlinkKernel
+//                                                            --what is ours---> OwnershipFile
+//
+// clang-format on
 // One thread, the event loop's; ZeroMQ keeps a thread for its own I/O. When the daemon ends, its
 // pins stay: a restart goes on with them, and lease and guard take them away if there is none.
 

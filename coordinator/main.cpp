@@ -1,15 +1,15 @@
 // heddle-coordinator: the map. It makes every part and hands each only what it may use.
 //
-//   fabric.yaml, jobs.yaml --> Topology, jobs ------------+
-//   state_dir/epoch, operator <--> FileStateStore --------+
-//   state_dir/history <--> RocksDbHistory (its thread) ---+--> Coordinator --> ChannelPort -->
-//   encode --+ SystemClock, Optimiser -------------------------------+       ^ |
-//                                                                 | v
-//                            timer of the event loop --> step()   +--- decode <--- ZmqServerChannel
-//                            <---+
-//                                                                                      (agents,
-//                                                                                      command
-//                                                                                      lines)
+// clang-format off
+//
+//     fabric.yaml, jobs.yaml ---> Topology, jobs ---> +-------------+ ---> ChannelPort --encode--> +------------------+
+//     state_dir/epoch, operator <-> FileStateStore -> | Coordinator |                              | ZmqServerChannel | <-> agents,
+//     state_dir/history <-> RocksDbHistory ---------> |             | <------------------decode--- +------------------+     command lines
+//     SystemClock, Optimiser -----------------------> +-------------+
+//                                                           ^
+//     EventLoop --timer: step()-----------------------------+
+//
+// clang-format on
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
