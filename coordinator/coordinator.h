@@ -1,12 +1,14 @@
 // The coordinator as pure logic: messages and time come in, messages leave by a port. Every stage
 // is a part of its own; this class hands values from one to the next.
 //
-//   reports --> FlowTable, LinkTable --> predict --> make_problem --> make_candidates --> decide
-//   --> make_plan
-//                    | | v v
-//                 History <------------------------- plans, events -------------------------------
-//                 Broadcast --> agents
+// clang-format off
 //
+//   reports --> FlowTable, LinkTable --> predict --> make_problem --> make_candidates --> decide --> make_plan
+//                        |                                                                               |
+//                        v                                                                               v
+//                     History <------------------------- plans, events ------------------------- Broadcast --> agents
+//
+// clang-format on
 // Thread: the event loop's. Lifetime: the process's. It is driven by received(), answered() and
 // step(); step() is to be called when next_deadline() has passed.
 #pragma once
