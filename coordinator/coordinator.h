@@ -105,7 +105,7 @@ class Coordinator {
   void follow_epoch();
   std::uint64_t situation_signature() const;
 
-  // requests.cpp
+  // requests*.cpp
   void on_request(const Sender& sender, const Request& request);
   Reply answer(const Request& request, const Sender& sender, bool& later);
   Reply switch_scope(const Request& request, const Sender& sender, bool enable, bool& later);

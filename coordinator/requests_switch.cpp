@@ -1,0 +1,145 @@
+// The off switch, and every answer that waits.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/requests.h"
+
+namespace heddle {
+
+Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bool enable,
+                                bool& later) {
+  const std::vector<std::string>& words = request.arguments;
+  const std::string scope = words.empty() ? "" : words[0];
+  const bool all = scope == "--all" && words.size() == 1;
+  if (!all && words.size() != 2)
+    return bad(AnswerCode::usage,
+               fmt::format("{} --all, --node N, --rack R or --job J", request.command));
+  Waiting waiting{.route = sender.route,
+                  .id = request.id,
+                  .deadline = parts_.clock.now() + settings_.answer_within};
+  OperatorState next = operators_;
+  if (scope == "--job") {
+    std::set<std::string> hosts;
+    for (const PredictedJob& job : prediction_.jobs)
+      if (job.name == words[1])
+        hosts.insert(job.hosts.begin(), job.hosts.end());
+    for (const JobDeclaration& job : declared())
+      if (job.name == words[1])
+        hosts.insert(job.hosts.begin(), job.hosts.end());
+    if (hosts.empty() && !(enable && operators_.disabled_jobs.contains(words[1])))
+      return bad(AnswerCode::not_found, fmt::format("there is no job '{}'", words[1]));
+    for (const auto& nic : topology_.nics())
+      if (hosts.contains(topology_[nic.host].name))
+        for (const AttachmentId id : nic.attachments)
+          waiting.nodes.insert(topology_[topology_[id].leaf].name);
+    if (enable)
+      next.disabled_jobs.erase(words[1]);
+    else
+      next.disabled_jobs.insert(words[1]);
+    waiting.job_disabled = !enable;
+  } else {
+    // Spines and hosts are switched, too, so that what they may come to program stays off.
+    const auto in_scope = [&](const std::string& name, const std::string& rack) {
+      return all || (scope == "--node" && name == words[1]) ||
+             (scope == "--rack" && rack == words[1]);
+    };
+    if (!all && scope != "--node" && scope != "--rack")
+      return bad(AnswerCode::usage,
+                 fmt::format("{} --all, --node N, --rack R or --job J", request.command));
+    for (const auto& leaf : topology_.leaves())
+      if (in_scope(leaf.name, leaf.rack))
+        waiting.nodes.insert(leaf.name);
+    for (const auto& host : topology_.hosts())
+      if (in_scope(host.name, host.rack))
+        waiting.nodes.insert(host.name);
+    for (const auto& spine : topology_.spines())
+      if (in_scope(spine.name, {}))
+        waiting.nodes.insert(spine.name);
+    // Without an agent there is nothing to switch, unless it was asked for by name.
+    if (scope != "--node")
+      std::erase_if(waiting.nodes, [&](const std::string& name) {
+        return broadcast_.find(name) == nullptr && !topology_.find_leaf(name);
+      });
+    if (waiting.nodes.empty())
+      return bad(AnswerCode::not_found,
+                 scope == "--rack" ? fmt::format("there is no rack '{}'", words[1])
+                 : all             ? std::string("the fabric has no nodes")
+                                   : fmt::format("the fabric has no node '{}'", words[1]));
+    for (const std::string& name : waiting.nodes)
+      if (enable)
+        next.disabled_nodes.erase(name);
+      else
+        next.disabled_nodes.insert(name);
+    waiting.enable = enable;
+  }
+
+  std::swap(operators_, next);
+  // Switching off must work on a broken disk, too; it is said that it will not survive.
+  if (const auto stored = store_operators(); !stored)
+    notice(Notice::Level::error, fmt::format("{} will not survive a restart: {}", request.command,
+                                             stored.error().message));
+  std::string scope_text = scope;
+  if (words.size() == 2)
+    scope_text += " " + words[1];
+  notice(Notice::Level::info, fmt::format("{} {} by {}", request.command, scope_text, sender.node));
+  if (waiting.enable)
+    for (const std::string& name : waiting.nodes)
+      broadcast_.switch_node(name, enable, sender.node, parts_.clock.now());
+  if (broadcast_.published())
+    plan({.links_changed = false,
+          .demand_changed = true,
+          .event = fmt::format("{} {}", request.command, scope_text)});
+  later = true;
+  waiting_.push_back(std::move(waiting));
+  check_waiting();
+  return {};
+}
+
+void Coordinator::check_waiting() {
+  const Time now = parts_.clock.now();
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    std::vector<SwitchedNode> nodes;
+    std::string unconfirmed;
+    bool all = true;
+    bool reachable_pending = false;
+    for (const std::string& name : waiting.nodes) {
+      const AgentState* agent = broadcast_.find(name);
+      const bool heard = agent != nullptr && agent->connected;
+      // Off is what holds nothing of ours any more, not what promised to.
+      const bool confirmed =
+          heard && (waiting.enable ? agent->disabled != *waiting.enable && !agent->switch_pending &&
+                                         (*waiting.enable || agent->installed_pins == 0)
+                                   : broadcast_.converged(*agent));
+      nodes.push_back({.name = name,
+                       .disabled = waiting.enable ? !*waiting.enable : waiting.job_disabled,
+                       .confirmed = confirmed});
+      all = all && confirmed;
+      if (!confirmed)
+        unconfirmed += (unconfirmed.empty() ? "" : ", ") + name;
+      reachable_pending = reachable_pending || (heard && !confirmed);
+    }
+    if (!all && reachable_pending && now < waiting.deadline)
+      return false;
+    Reply answered = good(switched_json(nodes));
+    if (!all) {
+      answered.exit_code = AnswerCode::refused;
+      answered.error = fmt::format(
+          "not confirmed by {}; it is ordered, and goes on when they are heard", unconfirmed);
+    }
+    answered.id = waiting.id;
+    reply(waiting.route, std::move(answered));
+    return true;
+  });
+  std::erase_if(reading_, [&](const auto& entry) {
+    if (now < entry.second.deadline)
+      return false;
+    Reply answered = bad(AnswerCode::refused, "the history's disk does not answer");
+    answered.id = entry.second.id;
+    reply(entry.second.route, std::move(answered));
+    return true;
+  });
+}
+
+}  // namespace heddle
