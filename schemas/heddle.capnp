@@ -50,6 +50,7 @@
 #   - a command: words of such characters with one space between them, 1 to 64 octets;
 #   - a port: an interface's name, 1 to 15 octets, no space, control character or '/';
 #   - a text for people: 1,024 octets of UTF-8, which the sender cuts; an argument: 1,024 octets;
+#   - what another device calls itself or its port: 255 octets, as in LLDP, no control character;
 #   - a time or a duration: 0 to 2^63 - 1 nanoseconds, where no narrower range is given.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -191,6 +192,8 @@ struct PortStatus {
   txBytes @2 :UInt64;
   # Since boot. A value below the last one is a reset, not traffic.
   rxBytes @3 :UInt64;
+  speed @4 :UInt64;
+  # Bits a second that the port has negotiated; 0 where that is not known, as without carrier.
 }
 
 struct EnforcerCapability {
@@ -272,6 +275,14 @@ struct FlowTable {
   # Name number of the flow source.
   reset @14 :List(Bool);
   # The counter went back, or began anew after a loss: bytes and packets are lower bounds.
+  bytesError @15 :List(UInt64);
+  # Half the width of the interval around `bytes` in which the true number lies with 99.7 %, where bytes and packets
+  # are estimated from samples; 0 where every packet was counted. Not given: 0 in every row.
+  label @16 :List(UInt32);
+  # Name number of what the machine that runs the process says the flow works for: "slurm:1234.0" (job and step),
+  # "k8s:UID" (of the pod). 0: not known. Not given: not known in any row.
+  labelOrigin @17 :List(UInt32);
+  # Name number of where the label was read: "cgroup". Given where `label` is.
 }
 
 struct Withdrawal {
@@ -284,6 +295,19 @@ struct LinkChange {
   # The whole state each time, so that nothing depends on an earlier one.
   ports @0 :List(PortStatus);
   withdrawn @1 :List(Withdrawal);
+  neighbours @2 :List(LldpNeighbour);
+  # What LLDP says stands at the other end of each port; at most 4,096. Absent where nothing is known of neighbours, as
+  # without lldpd; empty where lldpd is asked and hears nobody.
+}
+
+struct LldpNeighbour {
+  # A neighbour by its own words. Two on one port are two entries: a hub, or a cable that was moved a moment ago.
+  port @0 :Text;
+  # Of the sender.
+  node @1 :Text;
+  # The neighbour's system name; empty where it has told none.
+  nodePort @2 :Text;
+  # The interface's name if the neighbour gave it as port id or port description, else its port id.
 }
 
 struct PinFailure {

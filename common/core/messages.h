@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,6 +23,7 @@ struct PortStatus {
   bool carrier{};
   std::uint64_t tx_bytes{};  // since boot; the coordinator takes differences
   std::uint64_t rx_bytes{};
+  Rate speed{};  // negotiated; 0: not known
   bool operator==(const PortStatus&) const = default;
 };
 
@@ -82,6 +84,9 @@ struct FlowDelta {
   std::string source;    // the flow source that saw it: "ebpf"
   bool reset{};  // the counter went back or the entry was new after a loss: the delta is a lower
                  // bound
+  Bytes bytes_error{};         // of an estimate from samples; 0: counted
+  std::string label{};         // what it works for: "slurm:1234.0", "k8s:UID"; empty: not known
+  std::string label_origin{};  // where that was read: "cgroup"
   bool operator==(const FlowDelta&) const = default;
 };
 
@@ -102,11 +107,20 @@ struct Withdrawal {
   auto operator<=>(const Withdrawal&) const = default;
 };
 
+// What LLDP says is at the other end of a port, in the neighbour's own words.
+struct LldpNeighbour {
+  std::string port;
+  std::string node;       // empty: it did not tell
+  std::string node_port;  // the interface's name where it tells that, else its port id
+  auto operator<=>(const LldpNeighbour&) const = default;
+};
+
 // Sent at once, not at the next report: what changed about links and routes. Whole state each time,
 // so that nothing depends on an earlier one having arrived.
 struct LinkChange {
   std::vector<PortStatus> ports;
   std::vector<Withdrawal> withdrawn;
+  std::optional<std::vector<LldpNeighbour>> neighbours{};  // nothing: not known
   bool operator==(const LinkChange&) const = default;
 };
 

@@ -79,6 +79,15 @@ inline std::string people_text(capnp::Text::Reader from, const char* field) {
   return text(from, kMaxTextBytes, field);
 }
 
+// Of a device that is not ours, which may call itself anything.
+inline std::string device_text(capnp::Text::Reader from, const char* field) {
+  std::string characters = text(from, kMaxDeviceTextBytes, field);
+  require(std::ranges::none_of(
+              characters, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }),
+          field, "holds a control character");
+  return characters;
+}
+
 inline Duration duration(std::uint64_t ns, Duration min, Duration max, const char* field) {
   require(
       ns <= static_cast<std::uint64_t>(max.count()) && static_cast<std::int64_t>(ns) >= min.count(),

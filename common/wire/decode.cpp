@@ -110,7 +110,13 @@ Pin read(ws::Pin::Reader from) {
 }
 
 PortStatus read(ws::PortStatus::Reader from) {
-  return {port_name(from.getName()), from.getCarrier(), from.getTxBytes(), from.getRxBytes()};
+  return {port_name(from.getName()), from.getCarrier(), from.getTxBytes(), from.getRxBytes(),
+          Rate{static_cast<double>(from.getSpeed())}};
+}
+
+LldpNeighbour read(ws::LldpNeighbour::Reader from) {
+  return {port_name(from.getPort()), device_text(from.getNode(), "a neighbour's name"),
+          device_text(from.getNodePort(), "a neighbour's port")};
 }
 
 EnforcerCapability read(ws::EnforcerCapability::Reader from) {
@@ -221,6 +227,11 @@ std::vector<FlowDelta> read(ws::FlowTable::Reader from) {
   const auto out_port = column(from.getOutPort());
   const auto seen_by = column(from.getSeenBy());
   const auto reset = column(from.getReset());
+  // Columns that came later, and that senders leave out where they say nothing.
+  const auto later_column = [&column](auto list) { return list.size() == 0 ? list : column(list); };
+  const auto bytes_error = later_column(from.getBytesError());
+  const auto label = later_column(from.getLabel());
+  const auto label_origin = label.size() == 0 ? label : column(from.getLabelOrigin());
   const Dictionary dictionary(from);
   const std::int64_t base = from.getFirstSeenBase();
   // What is left above the base, as an unsigned number, since it may not fit a signed one.
@@ -246,6 +257,12 @@ std::vector<FlowDelta> read(ws::FlowTable::Reader from) {
     require(flow.out_port.size() <= kMaxPortBytes, "a port's name", "is too long");
     flow.source = dictionary.name_of(seen_by[i]);
     flow.reset = reset[i];
+    if (bytes_error.size() != 0)
+      flow.bytes_error = Bytes{bytes_error[i]};
+    if (label.size() != 0) {
+      flow.label = dictionary.name_of(label[i]);
+      flow.label_origin = dictionary.name_of(label_origin[i]);
+    }
   }
   return flows;
 }
@@ -287,8 +304,13 @@ Report read(ws::Report::Reader from) {
 }
 
 LinkChange read(ws::LinkChange::Reader from) {
-  return {.ports = ports(from.getPorts()),
-          .withdrawn = read_all(from.getWithdrawn(), kMaxElements, "the list of withdrawals")};
+  LinkChange change{
+      .ports = ports(from.getPorts()),
+      .withdrawn = read_all(from.getWithdrawn(), kMaxElements, "the list of withdrawals"),
+      .neighbours = {}};
+  if (from.hasNeighbours())
+    change.neighbours = read_all(from.getNeighbours(), kMaxPorts, "the list of neighbours");
+  return change;
 }
 
 Acknowledgement read(ws::Acknowledgement::Reader from) {

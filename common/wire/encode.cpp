@@ -109,6 +109,13 @@ void put(ws::PortStatus::Builder out, const PortStatus& port) {
   out.setCarrier(port.carrier);
   out.setTxBytes(port.tx_bytes);
   out.setRxBytes(port.rx_bytes);
+  out.setSpeed(static_cast<std::uint64_t>(port.speed.bits_per_second));
+}
+
+void put(ws::LldpNeighbour::Builder out, const LldpNeighbour& neighbour) {
+  out.setPort(text(neighbour.port));
+  out.setNode(text(neighbour.node));
+  out.setNodePort(text(neighbour.node_port));
 }
 
 void put(ws::EnforcerCapability::Builder out, const EnforcerCapability& enforcer) {
@@ -195,6 +202,8 @@ void put(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) {
     dictionary.add(flow.key.destination);
     dictionary.add(flow.out_port);
     dictionary.add(flow.source);
+    dictionary.add(flow.label);
+    dictionary.add(flow.label_origin);
     base = std::min(base, flow.key.first_seen.time_since_epoch().count());
   }
   dictionary.put_into(out);
@@ -227,6 +236,21 @@ void put(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) {
     out_port.set(i, dictionary.number(flow.out_port));
     seen_by.set(i, dictionary.number(flow.source));
     reset.set(i, flow.reset);
+  }
+  // Most sources count, and most nodes label nothing: such a report says nothing of either.
+  if (std::ranges::any_of(flows,
+                          [](const FlowDelta& flow) { return flow.bytes_error.value != 0; })) {
+    auto error = out.initBytesError(n);
+    for (unsigned i = 0; i < n; ++i)
+      error.set(i, flows[i].bytes_error.value);
+  }
+  if (std::ranges::any_of(flows, [](const FlowDelta& flow) { return !flow.label.empty(); })) {
+    auto label = out.initLabel(n);
+    auto origin = out.initLabelOrigin(n);
+    for (unsigned i = 0; i < n; ++i) {
+      label.set(i, dictionary.number(flows[i].label));
+      origin.set(i, dictionary.number(flows[i].label_origin));
+    }
   }
 }
 
@@ -273,6 +297,8 @@ void put(ws::Envelope::Builder out, const LinkChange& m) {
   auto change = out.initLinkChange();
   put_all(change.initPorts(static_cast<unsigned>(m.ports.size())), m.ports);
   put_all(change.initWithdrawn(static_cast<unsigned>(m.withdrawn.size())), m.withdrawn);
+  if (m.neighbours)
+    put_all(change.initNeighbours(static_cast<unsigned>(m.neighbours->size())), *m.neighbours);
 }
 
 void put(ws::Envelope::Builder out, const Acknowledgement& m) {

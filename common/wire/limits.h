@@ -15,6 +15,7 @@ inline constexpr std::size_t kMaxCapabilities = 64;
 inline constexpr std::size_t kMaxNameBytes = 64;
 inline constexpr std::size_t kMaxPortBytes = 15;  // the kernel's IFNAMSIZ, less the closing zero
 inline constexpr std::size_t kMaxTextBytes = 1'024;
+inline constexpr std::size_t kMaxDeviceTextBytes = 255;
 inline constexpr Duration kLongestLease = std::chrono::hours(24);
 inline constexpr Duration kShortestReportInterval = std::chrono::milliseconds(1);
 inline constexpr Duration kLongestReportInterval = std::chrono::hours(1);

@@ -57,6 +57,16 @@ inline std::vector<FlowDelta> flows_example() {
   };
 }
 
+// What was estimated, and what its machine says it works for.
+inline std::vector<FlowDelta> attributed_flows_example() {
+  std::vector<FlowDelta> flows = flows_example();
+  flows[0].bytes_error = Bytes{371'000'000};
+  flows[0].label = "slurm:1234.0";
+  flows[0].label_origin = "cgroup";
+  flows[2].bytes_error = Bytes{~std::uint64_t{0}};
+  return flows;
+}
+
 // By file name in corpus/.
 inline std::vector<std::pair<std::string, Envelope>> examples() {
   const NodePlan plan = plan_example();
@@ -92,6 +102,21 @@ inline std::vector<std::pair<std::string, Envelope>> examples() {
                                             {{{IpAddress::v4(10, 2, 0, 0), 16}, "up1"},
                                              {{v6_example(0), 128}, "up2"},
                                              {{}, "up3"}}})},
+      {"link-change-cabling",
+       from_agent(LinkChange{.ports = {{.name = "up1",
+                                        .carrier = true,
+                                        .tx_bytes = 1,
+                                        .rx_bytes = 2,
+                                        .speed = Rate{400e9}}},
+                             .withdrawn = {},
+                             .neighbours = {{{"up1", "spine7.fabric.example", "Ethernet1/1"},
+                                             {"p1", "", "00:1c:73:0c:00:01"}}}})},
+      {"report-attributes", from_agent(Report{.number = 10,
+                                              .begin = Time(Duration(5)),
+                                              .length = std::chrono::milliseconds(1'000),
+                                              .gap = false,
+                                              .flows = attributed_flows_example(),
+                                              .ports = {}})},
       {"acknowledgement",
        from_agent(Acknowledgement{.version = {3, 17},
                                   .digest = 5,

@@ -136,6 +136,13 @@ TEST(Pretender, SafetyRule10AFlowTableThatContradictsItselfIsRefused) {
               [](auto root) { one_row(root).getSource().set(0, 0xffffffff); });
   expect_code(Errc::parse, "not in its table",
               [](auto root) { one_row(root).getSeenBy().set(0, 2); });
+  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initBytesError(2); });
+  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initLabel(1); });
+  expect_code(Errc::parse, "not in its table", [](auto root) {
+    auto table = one_row(root);
+    table.initLabel(1).set(0, 2);
+    table.initLabelOrigin(1);
+  });
   expect_code(Errc::parse, "wrong size", [](auto root) { one_row(root).initV6(3); });
   expect_code(Errc::parse, "is empty", [](auto root) { one_row(root).initNames(1); });
   expect_code(Errc::parse, "first seen", [](auto root) {
@@ -143,6 +150,24 @@ TEST(Pretender, SafetyRule10AFlowTableThatContradictsItselfIsRefused) {
     table.setFirstSeenBase(1);
     table.getFirstSeen().set(0, 0x7fffffffffffffff);
   });
+}
+
+// What a switch of somebody else calls itself goes to screens and logs.
+TEST(Pretender, SafetyRule10ANeighbourOfUnfitNamesIsRefused) {
+  const auto neighbour = [](auto root) {
+    auto one = root.initLinkChange().initNeighbours(1)[0];
+    one.setPort("up1");
+    return one;
+  };
+  ASSERT_TRUE(decode_built([&](auto root) { neighbour(root); }));
+  ASSERT_TRUE(decode_built([&](auto root) { neighbour(root).setNode(std::string(255, 'a')); }));
+  expect_code(Errc::parse, "too long",
+              [&](auto root) { neighbour(root).setNode(std::string(256, 'a')); });
+  expect_code(Errc::parse, "control character",
+              [&](auto root) { neighbour(root).setNodePort("\x1b[2J"); });
+  expect_code(Errc::parse, "is empty", [&](auto root) { neighbour(root).setPort(""); });
+  expect_code(Errc::parse, "too many elements",
+              [](auto root) { root.initLinkChange().initNeighbours(4'097); });
 }
 
 // Few octets on the wire that ask for much memory or time.
