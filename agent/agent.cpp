@@ -48,11 +48,16 @@ Result<void> Agent::start() {
   const EnforcerCapability able = programmer_.capability();
   if (config_.mode == Mode::program && !able.usable)
     log_error("nothing will be programmed: {}: {}", able.name, able.reason);
-  const SourceCapability sees = parts_.flows.probe();
-  if (!sees.usable)
-    log_error("no flow can be observed: {}: {}", sees.name, sees.reason);
-  else if (!sees.reason.empty())
-    log_warning("not all flows can be observed: {}: {}", sees.name, sees.reason);
+  const std::vector<SourceCapability> sources = parts_.flows.probe();
+  const bool sees = std::ranges::any_of(sources, &SourceCapability::usable);
+  if (!sees)
+    log_error("no flow can be observed");
+  for (const SourceCapability& source : sources) {
+    if (!source.usable)
+      log_info("flow source {} cannot be used: {}", source.name, source.reason);
+    else if (!source.reason.empty())
+      log_warning("flow source {} does not see everything: {}", source.name, source.reason);
+  }
   session_.start(parts_.clock.now());
   return {};
 }
@@ -119,7 +124,7 @@ void Agent::step() {
   tell_link_changes();
   if (const Time now = parts_.clock.now(); now >= report_due_) {
     report(now);
-    tell_abilities(now, {parts_.flows.probe()});
+    tell_abilities(now, parts_.flows.probe());
   } else {
     tell_abilities(now, told_sources_);  // probing is for each report, not for each event
   }
@@ -141,7 +146,7 @@ std::string Agent::describe() const {
 
 NodeFacts Agent::facts() {
   told_enforcers_ = enforcers();
-  told_sources_ = {parts_.flows.probe()};
+  told_sources_ = parts_.flows.probe();
   return {.installed = programmer_.state(),
           .enforcers = told_enforcers_,
           .sources = told_sources_,

@@ -2,6 +2,8 @@
 // event loop's thread; lives as long as the agent.
 #pragma once
 
+#include <vector>
+
 #include "agent/report/flow_reading.h"
 #include "common/core/messages.h"
 #include "common/core/result.h"
@@ -13,9 +15,10 @@ class FlowSource {
  public:
   virtual ~FlowSource() = default;
 
-  // Whether it can see traffic now, and if not, why and what to do about it. Never fails: a source
-  // that cannot work is unusable, which is worth reporting and no reason to end.
-  virtual SourceCapability probe() = 0;
+  // Whether it can see traffic now, and if not, why and what to do about it; one for each way of
+  // looking that it joins. Never fails: a source that cannot work is unusable, which is worth
+  // reporting and no reason to end.
+  virtual std::vector<SourceCapability> probe() = 0;
 
   // Interfaces came or went: watch the ones that are there now.
   virtual void links_changed() = 0;

@@ -350,9 +350,9 @@ std::size_t TcBpfSource::remove_left_behind() {
   return removed;
 }
 
-SourceCapability TcBpfSource::probe() {
+std::vector<SourceCapability> TcBpfSource::probe() {
   impl_->follow_ports();
-  return impl_->capability();
+  return {impl_->capability()};
 }
 
 void TcBpfSource::links_changed() {

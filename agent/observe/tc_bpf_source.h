@@ -33,7 +33,7 @@ class TcBpfSource final : public FlowSource {
   // running agent it does no harm: that one attaches again at its next reading. Takes no CAP_BPF.
   static std::size_t remove_left_behind();
 
-  SourceCapability probe() override;
+  std::vector<SourceCapability> probe() override;
   void links_changed() override;
   Result<FlowReading> read(Time now) override;
 

@@ -179,7 +179,7 @@ class FakeRecord final : public OwnershipStore {
 
 class FakeFlows final : public FlowSource {
  public:
-  SourceCapability probe() override { return capability; }
+  std::vector<SourceCapability> probe() override { return {capability}; }
   void links_changed() override { ++link_changes; }
   Result<FlowReading> read(Time) override {
     ++readings;

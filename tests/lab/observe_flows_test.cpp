@@ -173,7 +173,7 @@ using SafetyRule7FlowSource = FlowSourceTest;
 
 TEST_F(FlowSourceTest, SeesEachSubflowWithItsBytesPacketsMessageLengthAndUplink) {
   TcBpfSource source({"up*"});
-  ASSERT_TRUE(source.probe().usable) << source.probe().reason;
+  ASSERT_TRUE(source.probe().front().usable) << source.probe().front().reason;
   const Time before = boot_now();
 
   Sender first(leaf, AF_INET, 51986);
@@ -313,7 +313,7 @@ TEST_F(FlowSourceTest, SeesIpVersion6) {
 TEST_F(FlowSourceTest, ReplacesTheFilterOfAnAgentThatWasKilled) {
   std::optional<TcBpfSource> before(std::in_place, std::vector<std::string>{"up*"});
   TcBpfSource after({"up*"});
-  EXPECT_TRUE(after.probe().usable) << after.probe().reason;
+  EXPECT_TRUE(after.probe().front().usable) << after.probe().front().reason;
   before.reset();  // must not take away what is not its own any more
   Sender sender(leaf, AF_INET, 50000);
   sender.send(by_up1, roce(kWriteFirst, 5, 500, 1 << 20));
@@ -334,8 +334,8 @@ TEST_F(FlowSourceTest, ChecksBesideARunningAgentWithoutDisturbingIt) {
 
 TEST_F(FlowSourceTest, IsUnusableWithAReasonWhereNoPortMatches) {
   TcBpfSource source({"nosuch*"});
-  EXPECT_FALSE(source.probe().usable);
-  EXPECT_NE(source.probe().reason.find("nosuch*"), std::string::npos);
+  EXPECT_FALSE(source.probe().front().usable);
+  EXPECT_NE(source.probe().front().reason.find("nosuch*"), std::string::npos);
   EXPECT_EQ(source.read(boot_now()).error().code, Errc::unobservable);
 }
 
@@ -344,7 +344,7 @@ TEST_F(FlowSourceTest, IsUnusableWithAReasonWithoutItsCapabilities) {
   std::thread([&] {
     // The raw call changes this thread alone.
     ASSERT_EQ(::syscall(SYS_setresuid, 65534, 65534, 65534), 0);
-    able = TcBpfSource({"up*"}).probe();
+    able = TcBpfSource({"up*"}).probe().front();
   }).join();
   EXPECT_FALSE(able.usable);
   EXPECT_NE(able.reason.find("CAP_BPF"), std::string::npos) << able.reason;
@@ -361,7 +361,7 @@ TEST_F(FlowSourceTest, NeedsNoMoreThanItsTwoCapabilities) {
     const __user_cap_data_struct keep[2] = {{kNetAdmin, kNetAdmin, 0}, {kBpf, kBpf, 0}};
     ASSERT_EQ(::syscall(SYS_capset, &header, keep), 0);
     TcBpfSource source({"up*"});
-    EXPECT_EQ(source.probe().reason, "");
+    EXPECT_EQ(source.probe().front().reason, "");
     sender.send(by_up1, roce(kWriteFirst, 5, 500, 1 << 20));
     const FlowReading reading = must(source.read(boot_now()));
     EXPECT_FALSE(reading.gap);
@@ -381,7 +381,7 @@ TEST_F(SafetyRule1FlowSource, AForeignFilterStaysAndGoesOnBeingAsked) {
   }();
   {
     TcBpfSource source({"up*"});
-    ASSERT_TRUE(source.probe().usable) << source.probe().reason;
+    ASSERT_TRUE(source.probe().front().usable) << source.probe().front().reason;
     Sender sender(leaf, AF_INET, 50000);
     for (int i = 0; i < 3; ++i)
       sender.send(by_up1, roce(kWriteFirst, 5, 4000, 1 << 20));
@@ -403,7 +403,7 @@ TEST_F(SafetyRule1FlowSource, AForeignFilterInOurPlaceIsNamedAndLeftAlone) {
   ASSERT_EQ(tc("filter add dev up1 egress prio 18800 handle 1 bpf bytecode '1,6 0 0 0'"), 0);
   {
     TcBpfSource source({"up*"});
-    const SourceCapability able = source.probe();
+    const SourceCapability able = source.probe().front();
     EXPECT_TRUE(able.usable) << "up2 is free";
     EXPECT_NE(able.reason.find("up1"), std::string::npos) << able.reason;
     EXPECT_TRUE(must(source.read(boot_now())).gap) << "what leaves by up1 is not seen";
@@ -420,7 +420,7 @@ TEST_F(SafetyRule5FlowSource, AnInterfaceThatIsMadeAgainIsWatchedAgain) {
   net_leaf.delete_link("up1");
   ASSERT_EQ(why(net_leaf.commit()), "");
   source.links_changed();
-  EXPECT_TRUE(source.probe().usable) << "up2 is still there";
+  EXPECT_TRUE(source.probe().front().usable) << "up2 is still there";
   cable("1");
   net_leaf.add_route(
       {.destination = Prefix::host(ip("10.2.1.2")), .gateway = ip("10.101.1.2"), .device = "up1"});
