@@ -243,6 +243,59 @@ struct Report {
   # Something between the last report's end and this one's could not be seen.
   ports @4 :List(PortStatus);
   flows @5 :FlowTable;
+  rdmaPorts @6 :List(RdmaPort);
+  # At most 4,096.
+  queuePairs @7 :QueuePairTable;
+}
+
+struct RdmaPort {
+  # One port of one RDMA device, and what it counted in the interval.
+  device @0 :Text;
+  # "mlx5_0": a name, which may change.
+  port @1 :UInt32;
+  # From 1.
+  netdev @2 :Text;
+  # Its network interface, 1 to 15 octets, or empty if it is not known.
+  guid @3 :UInt64;
+  # The device's node GUID in host byte order: the same device under every name.
+  hidden @4 :Bool;
+  # It was there and cannot be seen any more, while RDMA devices belong to one network namespace each (exclusive mode):
+  # it may work on in another. There are no counts then.
+  counts @5 :List(PortCount);
+  # At most 64. A counter that is not listed could not be observed, which is not zero: the driver has none, or it has
+  # reached its highest value and stands there.
+}
+
+struct PortCount {
+  name @0 :Text;
+  # tx_bytes, rx_bytes: everything that the port sent and received;
+  # tx_wait: the times it had something to send and might not;
+  # cnp_sent, cnp_handled: congestion notifications sent as receiver, and obeyed as sender;
+  # ecn_marked: packets that arrived marked by a switch's full queue;
+  # pause_sent, pause_received: frames of priority flow control, all priorities;
+  # out_of_sequence, sequence_errors: requests that arrived out of order, and refusals because of that;
+  # timeouts: acknowledgements that did not come in time.
+  # A name that the receiver does not know is shown as it is.
+  value @1 :UInt64;
+  # How much it grew in the interval.
+  reset @2 :Bool;
+  # It went back: `value` is a lower bound.
+}
+
+struct QueuePairTable {
+  # Connected queue pairs whose peer their own machine does not know, kept by columns. The coordinator looks for the other
+  # end, whose numbers are the same the other way round. The whole state each time. Every column has as many elements as
+  # `qpn`.
+  v4 @0 :List(UInt32);
+  v6 @1 :List(UInt64);
+  # As in FlowTable.
+  address @2 :List(UInt32);
+  # Number of the queue pair's own address.
+  qpn @3 :List(UInt32);
+  remoteQpn @4 :List(UInt32);
+  # 24 bits each.
+  pid @5 :List(UInt32);
+  # 0: not known.
 }
 
 struct FlowTable {
@@ -283,6 +336,27 @@ struct FlowTable {
   # "k8s:UID" (of the pod). 0: not known. Not given: not known in any row.
   labelOrigin @17 :List(UInt32);
   # Name number of where the label was read: "cgroup". Given where `label` is.
+  localQpn @18 :List(UInt32);
+  # The sender's own queue pair, 24 bits; 0: not known. Not given: not known in any row.
+  pids @19 :List(UInt32);
+  process @20 :List(UInt32);
+  # Who owns that queue pair: number i is the process pids[i - 1] of the sender, 0 is not known. Not given: likewise.
+  peer @21 :List(Peer);
+  # How it came to be known where the packets go. Not given: `wire` in every row.
+  unobservable @22 :List(Bool);
+  # The queue pair is there, but what it sends cannot be seen: bytes and packets are 0 and mean nothing. Not given: false
+  # in every row.
+}
+
+enum Peer {
+  wire @0;
+  # Its packets were seen.
+  kernel @1;
+  # The kernel was watched as it connected the queue pair.
+  cm @2;
+  # rdma_cm's table of connections.
+  inferred @3;
+  # From both ends' queue pair numbers; only the coordinator infers.
 }
 
 struct Withdrawal {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/core/address.h"
+#include "common/core/messages.h"
 #include "common/core/units.h"
 
 namespace heddle {
@@ -23,6 +24,35 @@ struct FlowCounter {
   Bytes bytes;  // on the wire, link-layer headers included, as interface counters count them
   std::uint64_t packets{};
   Bytes message_length;  // the longest that was announced since the last reading; 0: none
+  // Of what the bytes have grown by since the last reading, where they are estimated from samples:
+  // half the width of the interval that holds the true number with 99.7 %. 0: counted.
+  Bytes bytes_error{};
+  // Attributes that the machine of the sender joins to its subflows; 0: not known.
+  std::uint32_t local_qpn{};
+  std::uint32_t pid{};
+  PeerOrigin peer{};
+  // Its queue pair is there, but nothing here sees what it sends: bytes and packets mean nothing.
+  bool unobservable{};
+  std::string seen_by{};  // which of several sources; empty: the reading's
+};
+
+// What one counter of an RDMA port says.
+struct CounterValue {
+  std::string name;  // as reports name it: "tx_bytes"
+  std::uint64_t value{};
+  // 32 bits that begin again at zero; another counter that goes back was reset.
+  bool wraps{};
+  bool operator==(const CounterValue&) const = default;
+};
+
+struct RdmaPortReading {
+  std::string device;
+  std::uint32_t port{};
+  std::string netdev;
+  std::uint64_t guid{};
+  bool hidden{};
+  std::vector<CounterValue> counters;  // those that can be observed now
+  bool operator==(const RdmaPortReading&) const = default;
 };
 
 struct FlowReading {
@@ -31,6 +61,8 @@ struct FlowReading {
   // this one, and counters may be too low.
   bool gap{};
   std::vector<FlowCounter> flows;  // in no particular order
+  std::vector<RdmaPortReading> rdma_ports{};
+  std::vector<OpenQueuePair> queue_pairs{};
 };
 
 }  // namespace heddle

@@ -47,7 +47,7 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
       before.packets = 0;
     }
     before.round = round_;
-    if (flow.packets != before.packets) {
+    if (flow.unobservable || flow.packets != before.packets || flow.bytes != before.bytes) {
       report.flows.push_back({
           .key = {flow.source, flow.destination, flow.source_port, flow.dest_qpn,
                   before.first_seen_wall},
@@ -55,15 +55,22 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
           .packets = flow.packets - before.packets,
           .message_length = flow.message_length,
           .out_port = name_ports_ ? flow.out_port : std::string{},
-          .source = reading->source,
+          .source = flow.seen_by.empty() ? reading->source : flow.seen_by,
           // What the source forgot before it began again, or missed before it began at all, is not
           // in here.
           .reset = went_back || (other && (!is_new || reading->gap)),
+          .bytes_error = flow.bytes_error,
+          .local_qpn = flow.local_qpn,
+          .pid = flow.pid,
+          .peer = flow.peer,
+          .unobservable = flow.unobservable,
       });
     }
     before.bytes = flow.bytes;
     before.packets = flow.packets;
   }
+  report.rdma_ports = ports_.since_last(reading->rdma_ports);
+  report.queue_pairs = reading->queue_pairs;
   std::erase_if(previous_, [this](const auto& entry) { return entry.second.round != round_; });
   return report;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/report/flow_reading.h"
+#include "agent/report/port_deltas.h"
 #include "common/core/messages.h"
 #include "common/core/result.h"
 #include "common/core/units.h"
@@ -51,6 +52,7 @@ class Reporter {
   };
 
   std::unordered_map<Key, Previous, KeyHash> previous_;
+  PortDeltas ports_;
   std::uint64_t next_number_{1};
   std::uint64_t round_{};
   Time begin_;

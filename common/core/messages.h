@@ -74,6 +74,14 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
+// How it came to be known where a subflow's packets go.
+enum class PeerOrigin : std::uint8_t {
+  wire,      // its packets were seen
+  kernel,    // the kernel was watched as it connected the queue pair
+  cm,        // rdma_cm's table of connections
+  inferred,  // by the coordinator, from both ends' queue pair numbers
+};
+
 // What one subflow did in one interval.
 struct FlowDelta {
   WireKey key;
@@ -87,7 +95,44 @@ struct FlowDelta {
   Bytes bytes_error{};         // of an estimate from samples; 0: counted
   std::string label{};         // what it works for: "slurm:1234.0", "k8s:UID"; empty: not known
   std::string label_origin{};  // where that was read: "cgroup"
+  // The sender's own attributes, joined to the subflow; 0: not known.
+  std::uint32_t local_qpn{};
+  std::uint32_t pid{};
+  PeerOrigin peer{};
+  // The queue pair is there, but what it sends cannot be seen from here: bytes and packets mean
+  // nothing.
+  bool unobservable{};
   bool operator==(const FlowDelta&) const = default;
+};
+
+// A queue pair whose peer is not known on its own machine; the other end may know it by its number.
+struct OpenQueuePair {
+  IpAddress address;
+  std::uint32_t qpn{};
+  std::uint32_t remote_qpn{};
+  std::uint32_t pid{};                                     // 0: not known
+  auto operator<=>(const OpenQueuePair&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
+// How much a counter of an RDMA port grew in one interval.
+struct PortCount {
+  std::string name;  // "tx_bytes"; see schemas/heddle.capnp
+  std::uint64_t value{};
+  bool reset{};  // it went back: a lower bound
+  bool operator==(const PortCount&) const = default;
+};
+
+// What an RDMA port counted in one interval. A counter that is not listed could not be observed.
+struct RdmaPortCounts {
+  std::string device;  // "mlx5_0"
+  std::uint32_t port{};
+  std::string netdev;    // empty: not known
+  std::uint64_t guid{};  // the device's, which keeps it known across renaming
+  // Not to be seen any more while RDMA devices belong to one network namespace each: it may work on
+  // in another one.
+  bool hidden{};
+  std::vector<PortCount> counts;
+  bool operator==(const RdmaPortCounts&) const = default;
 };
 
 struct Report {
@@ -97,6 +142,8 @@ struct Report {
   bool gap{};  // something between the last report and this one could not be seen
   std::vector<FlowDelta> flows;
   std::vector<PortStatus> ports;
+  std::vector<RdmaPortCounts> rdma_ports{};
+  std::vector<OpenQueuePair> queue_pairs{};
   bool operator==(const Report&) const = default;
 };
 

@@ -12,6 +12,7 @@
 
 #include "common/wire/checks.h"
 #include "common/wire/codec.h"
+#include "common/wire/decode_tables.h"
 #include "common/wire/limits.h"
 #include "schemas/heddle.capnp.h"
 
@@ -36,20 +37,6 @@ Errc error_code(ws::ErrorCode code) {
   return enumerant(code, Errc::unobservable, "an error code");
 }
 
-IpAddress v4(std::uint32_t n) {
-  return IpAddress::v4(static_cast<std::uint8_t>(n >> 24), static_cast<std::uint8_t>(n >> 16),
-                       static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n));
-}
-
-IpAddress v6(std::uint64_t high, std::uint64_t low) {
-  IpAddress address{.family = Family::v6, .octets = {}};
-  for (std::size_t i = 0; i < 8; ++i) {
-    address.octets[i] = static_cast<std::uint8_t>(high >> (56 - 8 * i));
-    address.octets[8 + i] = static_cast<std::uint8_t>(low >> (56 - 8 * i));
-  }
-  return address;
-}
-
 [[noreturn]] void unknown_kind(const char* what) {
   refuse(Errc::unsupported, fmt::format("{} is of a kind that a later version defines", what));
 }
@@ -57,9 +44,9 @@ IpAddress v6(std::uint64_t high, std::uint64_t low) {
 IpAddress read(ws::Address::Reader from) {
   switch (from.which()) {
     case ws::Address::V4:
-      return v4(from.getV4());
+      return wire::v4(from.getV4());
     case ws::Address::V6:
-      return v6(from.getV6().getHigh(), from.getV6().getLow());
+      return wire::v6(from.getV6().getHigh(), from.getV6().getLow());
   }
   unknown_kind("an address");
 }
@@ -114,6 +101,10 @@ PortStatus read(ws::PortStatus::Reader from) {
           Rate{static_cast<double>(from.getSpeed())}};
 }
 
+PortCount read(ws::PortCount::Reader from) {
+  return {name(from.getName(), "a counter's name"), from.getValue(), from.getReset()};
+}
+
 LldpNeighbour read(ws::LldpNeighbour::Reader from) {
   return {port_name(from.getPort()), device_text(from.getNode(), "a neighbour's name"),
           device_text(from.getNodePort(), "a neighbour's port")};
@@ -161,6 +152,9 @@ PinFailure read(ws::PinFailure::Reader from) {
   return failure;
 }
 
+// It reads a list itself.
+RdmaPortCounts read(ws::RdmaPort::Reader from);
+
 template <class List>
 auto read_all(List list, std::size_t max, const char* field) {
   require(list.size() <= max, field, "has too many elements");
@@ -171,100 +165,17 @@ auto read_all(List list, std::size_t max, const char* field) {
   return items;
 }
 
-std::vector<PortStatus> ports(capnp::List<ws::PortStatus>::Reader list) {
-  return read_all(list, kMaxPorts, "the list of ports");
+RdmaPortCounts read(ws::RdmaPort::Reader from) {
+  return {.device = name(from.getDevice(), "an RDMA device's name"),
+          .port = from.getPort(),
+          .netdev = from.getNetdev().size() == 0 ? std::string{} : port_name(from.getNetdev()),
+          .guid = from.getGuid(),
+          .hidden = from.getHidden(),
+          .counts = read_all(from.getCounts(), kMaxCapabilities, "an RDMA port's counters")};
 }
 
-// The addresses and names that a flow table's rows refer to by number.
-struct Dictionary {
-  std::vector<IpAddress> addresses;
-  std::vector<std::string> names{""};
-
-  explicit Dictionary(ws::FlowTable::Reader from) {
-    const auto four = from.getV4();
-    const auto six = from.getV6();
-    const auto texts = from.getNames();
-    // A row brings at most two addresses and two names.
-    require(
-        four.size() <= 2 * kMaxElements && six.size() <= 4 * kMaxElements && six.size() % 2 == 0,
-        "a flow table's list of addresses", "has a wrong size");
-    require(texts.size() <= 2 * kMaxElements, "a flow table's list of names",
-            "has too many elements");
-    addresses.reserve(four.size() + six.size() / 2);
-    for (const std::uint32_t n : four)
-      addresses.push_back(v4(n));
-    for (unsigned i = 0; i < six.size(); i += 2)
-      addresses.push_back(v6(six[i], six[i + 1]));
-    for (const auto t : texts)
-      names.push_back(name(t, "a flow's port or source"));
-  }
-
-  const IpAddress& address(std::uint32_t number) const {
-    require(number < addresses.size(), "a flow's address", "is not in its table");
-    return addresses[number];
-  }
-  const std::string& name_of(std::uint32_t number) const {
-    require(number < names.size(), "a flow's port or source", "is not in its table");
-    return names[number];
-  }
-};
-
-std::vector<FlowDelta> read(ws::FlowTable::Reader from) {
-  const auto source = from.getSource();
-  const unsigned n = source.size();
-  require(n <= kMaxElements, "the flow table", "has too many rows");
-  const auto column = [n](auto list) {
-    require(list.size() == n, "a column of the flow table", "has another length than the first");
-    return list;
-  };
-  const auto destination = column(from.getDestination());
-  const auto source_port = column(from.getSourcePort());
-  const auto dest_qpn = column(from.getDestQpn());
-  const auto first_seen = column(from.getFirstSeen());
-  const auto bytes = column(from.getBytes());
-  const auto packets = column(from.getPackets());
-  const auto message_length = column(from.getMessageLength());
-  const auto out_port = column(from.getOutPort());
-  const auto seen_by = column(from.getSeenBy());
-  const auto reset = column(from.getReset());
-  // Columns that came later, and that senders leave out where they say nothing.
-  const auto later_column = [&column](auto list) { return list.size() == 0 ? list : column(list); };
-  const auto bytes_error = later_column(from.getBytesError());
-  const auto label = later_column(from.getLabel());
-  const auto label_origin = label.size() == 0 ? label : column(from.getLabelOrigin());
-  const Dictionary dictionary(from);
-  const std::int64_t base = from.getFirstSeenBase();
-  // What is left above the base, as an unsigned number, since it may not fit a signed one.
-  const std::uint64_t room = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) -
-                             static_cast<std::uint64_t>(base);
-
-  std::vector<FlowDelta> flows(n);
-  for (unsigned i = 0; i < n; ++i) {
-    FlowDelta& flow = flows[i];
-    flow.key.source = dictionary.address(source[i]);
-    flow.key.destination = dictionary.address(destination[i]);
-    require(flow.key.source.family == flow.key.destination.family, "a flow", "mixes IPv4 and IPv6");
-    flow.key.source_port = source_port[i];
-    flow.key.dest_qpn = dest_qpn[i];
-    require(flow.key.dest_qpn < 1U << 24, "a queue pair's number", "has more than 24 bits");
-    require(first_seen[i] <= room, "the time a flow was first seen", "is out of range");
-    flow.key.first_seen = WallTime(
-        Duration(static_cast<std::int64_t>(static_cast<std::uint64_t>(base) + first_seen[i])));
-    flow.bytes = Bytes{bytes[i]};
-    flow.packets = packets[i];
-    flow.message_length = Bytes{message_length[i]};
-    flow.out_port = dictionary.name_of(out_port[i]);
-    require(flow.out_port.size() <= kMaxPortBytes, "a port's name", "is too long");
-    flow.source = dictionary.name_of(seen_by[i]);
-    flow.reset = reset[i];
-    if (bytes_error.size() != 0)
-      flow.bytes_error = Bytes{bytes_error[i]};
-    if (label.size() != 0) {
-      flow.label = dictionary.name_of(label[i]);
-      flow.label_origin = dictionary.name_of(label_origin[i]);
-    }
-  }
-  return flows;
+std::vector<PortStatus> ports(capnp::List<ws::PortStatus>::Reader list) {
+  return read_all(list, kMaxPorts, "the list of ports");
 }
 
 Hello read(ws::Hello::Reader from) {
@@ -299,8 +210,10 @@ Report read(ws::Report::Reader from) {
           .begin = Time(any_duration(from.getBegin(), "a report's begin")),
           .length = any_duration(from.getLength(), "a report's length"),
           .gap = from.getGap(),
-          .flows = read(from.getFlows()),
-          .ports = ports(from.getPorts())};
+          .flows = read_flows(from.getFlows()),
+          .ports = ports(from.getPorts()),
+          .rdma_ports = read_all(from.getRdmaPorts(), kMaxPorts, "the list of RDMA ports"),
+          .queue_pairs = read_queue_pairs(from.getQueuePairs())};
 }
 
 LinkChange read(ws::LinkChange::Reader from) {

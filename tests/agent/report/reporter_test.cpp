@@ -148,5 +148,24 @@ TEST(SafetyRule7, ASubflowFirstSeenInAGapIsOnlyALowerBound) {
   EXPECT_TRUE(report.flows[0].reset);
 }
 
+TEST(SafetyRule7, WhatAQueuePairSendsUnseenIsUnobservableAndNotZero) {
+  Reporter reporter{kStart, false};
+  FlowCounter pair = flow(0, 0);
+  pair.unobservable = true;
+  pair.local_qpn = 178;
+  pair.pid = 197;
+  pair.peer = PeerOrigin::cm;
+  pair.seen_by = "rdma";
+  for (int second = 1; second <= 2; ++second) {
+    const Report report = reporter.report(kStart + seconds(second), kWall, reading({pair}), {});
+    ASSERT_EQ(report.flows.size(), 1u) << "it is there, silent or not";
+    EXPECT_TRUE(report.flows[0].unobservable);
+    EXPECT_EQ(report.flows[0].local_qpn, 178u);
+    EXPECT_EQ(report.flows[0].pid, 197u);
+    EXPECT_EQ(report.flows[0].peer, PeerOrigin::cm);
+    EXPECT_EQ(report.flows[0].source, "rdma");
+  }
+}
+
 }  // namespace
 }  // namespace heddle

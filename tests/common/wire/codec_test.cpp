@@ -107,6 +107,39 @@ TEST(Codec, AReportOfAThousandFlowsTakesAtMost40Kilobytes) {
   EXPECT_LE(worst.size(), 40'000U);
 }
 
+// As a host of eight NICs sees them: each with its own queue pair, of one of eight processes that
+// the job's label names, and beside them what eight RDMA ports counted.
+TEST(Codec, AReportOfAThousandFlowsWithTheirQueuePairsTakesAtMost40Kilobytes) {
+  std::mt19937_64 random(2);
+  Report report = leaf_report(1'000, 8, 500);
+  report.ports.resize(8);
+  for (FlowDelta& flow : report.flows) {
+    flow.out_port.clear();
+    flow.local_qpn = static_cast<std::uint32_t>(random() & 0xFFFFFF);
+    flow.pid = 1'000'000 + static_cast<std::uint32_t>(random() % 8);
+    flow.source = "ebpf+rdma";
+    flow.label = "slurm:1234.0";
+    flow.label_origin = "cgroup";
+  }
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    report.rdma_ports.push_back({fmt::format("mlx5_{}", i),
+                                 1,
+                                 fmt::format("eth{}", i),
+                                 random(),
+                                 false,
+                                 {{"tx_bytes", random() >> 28, false},
+                                  {"rx_bytes", random() >> 28, false},
+                                  {"cnp_sent", random() >> 50, false},
+                                  {"cnp_handled", random() >> 50, false},
+                                  {"ecn_marked", random() >> 50, false},
+                                  {"out_of_sequence", 0, false}}});
+  }
+  const auto bytes = encode({"host1", 1, report});
+  RecordProperty("octets", static_cast<int>(bytes.size()));
+  std::printf("1,000 flows with queue pairs and ports: %zu octets\n", bytes.size());
+  EXPECT_LE(bytes.size(), 40'000U);
+}
+
 // The kernel's table of flows holds 65,536.
 TEST(Codec, AReportOfAFullFlowTablePasses) {
   const Envelope envelope{"leaf1", 1, leaf_report(65'536, 4'096, 65'536)};

@@ -67,6 +67,20 @@ inline std::vector<FlowDelta> attributed_flows_example() {
   return flows;
 }
 
+// What a host knows of its own queue pairs: how their peers are known, whose they are, what is not
+// to be seen.
+inline std::vector<FlowDelta> sender_flows_example() {
+  std::vector<FlowDelta> flows = flows_example();
+  flows[0].local_qpn = 0xb2;
+  flows[0].pid = 197;
+  flows[0].peer = PeerOrigin::kernel;
+  flows[1].local_qpn = 0xffffff;
+  flows[1].peer = PeerOrigin::cm;
+  flows[1].unobservable = true;
+  flows[2].pid = 0xffffffff;
+  return flows;
+}
+
 // By file name in corpus/.
 inline std::vector<std::pair<std::string, Envelope>> examples() {
   const NodePlan plan = plan_example();
@@ -117,6 +131,23 @@ inline std::vector<std::pair<std::string, Envelope>> examples() {
                                               .gap = false,
                                               .flows = attributed_flows_example(),
                                               .ports = {}})},
+      {"report-rdma",
+       from_agent(
+           Report{.number = 11,
+                  .begin = Time(Duration(6)),
+                  .length = std::chrono::milliseconds(1'000),
+                  .gap = false,
+                  .flows = sender_flows_example(),
+                  .ports = {},
+                  .rdma_ports = {{"mlx5_0",
+                                  1,
+                                  "eth0",
+                                  0x506b4b0300a1b2c3,
+                                  false,
+                                  {{"tx_bytes", 50'000'000'000, false}, {"cnp_sent", 17, true}}},
+                                 {"mlx5_1", 1, "", 0x506b4b0300a1b2c4, true, {}}},
+                  .queue_pairs = {{IpAddress::v4(10, 1, 1, 2), 178, 200, 197},
+                                  {v6_example(1), 0xffffff, 1, 0}}})},
       {"acknowledgement",
        from_agent(Acknowledgement{.version = {3, 17},
                                   .digest = 5,

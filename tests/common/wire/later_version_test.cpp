@@ -143,6 +143,18 @@ TEST(Pretender, SafetyRule10AFlowTableThatContradictsItselfIsRefused) {
     table.initLabel(1).set(0, 2);
     table.initLabelOrigin(1);
   });
+  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initLocalQpn(2); });
+  expect_code(Errc::parse, "24 bits",
+              [](auto root) { one_row(root).initLocalQpn(1).set(0, 1U << 24); });
+  expect_code(Errc::parse, "not in its table",
+              [](auto root) { one_row(root).initProcess(1).set(0, 1); });
+  expect_code(Errc::unsupported, "how a peer is known",
+              [](auto root) { one_row(root).initPeer(1).set(0, static_cast<schema::Peer>(4)); });
+  expect_code(Errc::parse, "another length", [](auto root) {
+    auto table = root.initReport().initQueuePairs();
+    table.initQpn(1);
+    table.initAddress(2);
+  });
   expect_code(Errc::parse, "wrong size", [](auto root) { one_row(root).initV6(3); });
   expect_code(Errc::parse, "is empty", [](auto root) { one_row(root).initNames(1); });
   expect_code(Errc::parse, "first seen", [](auto root) {

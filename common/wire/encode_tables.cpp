@@ -1,0 +1,192 @@
+#include "common/wire/encode_tables.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <unordered_map>
+
+namespace heddle::wire {
+
+std::uint32_t v4_number(const IpAddress& a) {
+  return std::uint32_t{a.octets[0]} << 24 | std::uint32_t{a.octets[1]} << 16 |
+         std::uint32_t{a.octets[2]} << 8 | std::uint32_t{a.octets[3]};
+}
+
+std::uint64_t v6_half(const IpAddress& a, std::size_t first_octet) {
+  std::uint64_t half = 0;
+  for (std::size_t i = 0; i < 8; ++i)
+    half = half << 8 | a.octets[first_octet + i];
+  return half;
+}
+
+namespace {
+
+kj::StringPtr text(const std::string& s) {
+  return {s.c_str(), s.size()};
+}
+
+// The addresses and names of a flow table, each once.
+class Dictionary {
+ public:
+  void add(const IpAddress& address) {
+    auto& list = address.family == Family::v4 ? v4_ : v6_;
+    if (number_.try_emplace(address, static_cast<std::uint32_t>(list.size())).second)
+      list.push_back(address);
+  }
+  void add(const std::string& name) {
+    if (name.empty())
+      return;
+    if (name_number_.try_emplace(name, static_cast<std::uint32_t>(names_.size() + 1)).second)
+      names_.push_back(name);
+  }
+  std::uint32_t number(const IpAddress& address) const {
+    const std::uint32_t before =
+        address.family == Family::v4 ? 0 : static_cast<std::uint32_t>(v4_.size());
+    return before + number_.at(address);
+  }
+  std::uint32_t number(const std::string& name) const {
+    return name.empty() ? 0 : name_number_.at(name);
+  }
+
+  template <class Table>
+  void put_addresses_into(Table out) const {
+    auto v4 = out.initV4(static_cast<unsigned>(v4_.size()));
+    for (unsigned i = 0; i < v4.size(); ++i)
+      v4.set(i, v4_number(v4_[i]));
+    auto v6 = out.initV6(static_cast<unsigned>(2 * v6_.size()));
+    for (unsigned i = 0; i < v6_.size(); ++i) {
+      v6.set(2 * i, v6_half(v6_[i], 0));
+      v6.set(2 * i + 1, v6_half(v6_[i], 8));
+    }
+  }
+  void put_into(ws::FlowTable::Builder out) const {
+    put_addresses_into(out);
+    auto names = out.initNames(static_cast<unsigned>(names_.size()));
+    for (unsigned i = 0; i < names.size(); ++i)
+      names.set(i, text(names_[i]));
+  }
+
+ private:
+  std::vector<IpAddress> v4_, v6_;
+  std::vector<std::string> names_;
+  std::unordered_map<IpAddress, std::uint32_t> number_;
+  std::unordered_map<std::string, std::uint32_t> name_number_;
+};
+
+// What is said of the senders' own queue pairs; a column that would say nothing is left out.
+void put_senders(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) {
+  const auto n = static_cast<unsigned>(flows.size());
+  if (std::ranges::any_of(flows, [](const FlowDelta& flow) { return flow.local_qpn != 0; })) {
+    auto local_qpn = out.initLocalQpn(n);
+    for (unsigned i = 0; i < n; ++i)
+      local_qpn.set(i, flows[i].local_qpn);
+  }
+  std::unordered_map<std::uint32_t, std::uint32_t> numbers;
+  std::vector<std::uint32_t> known;
+  for (const FlowDelta& flow : flows) {
+    if (flow.pid != 0 &&
+        numbers.try_emplace(flow.pid, static_cast<std::uint32_t>(known.size() + 1)).second)
+      known.push_back(flow.pid);
+  }
+  if (!known.empty()) {
+    auto pids = out.initPids(static_cast<unsigned>(known.size()));
+    for (unsigned i = 0; i < pids.size(); ++i)
+      pids.set(i, known[i]);
+    auto process = out.initProcess(n);
+    for (unsigned i = 0; i < n; ++i)
+      process.set(i, flows[i].pid == 0 ? 0 : numbers.at(flows[i].pid));
+  }
+  if (std::ranges::any_of(flows, [](const FlowDelta& f) { return f.peer != PeerOrigin::wire; })) {
+    auto peer = out.initPeer(n);
+    for (unsigned i = 0; i < n; ++i)
+      peer.set(i, static_cast<ws::Peer>(flows[i].peer));
+  }
+  if (std::ranges::any_of(flows, &FlowDelta::unobservable)) {
+    auto unobservable = out.initUnobservable(n);
+    for (unsigned i = 0; i < n; ++i)
+      unobservable.set(i, flows[i].unobservable);
+  }
+}
+
+}  // namespace
+
+void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) {
+  Dictionary dictionary;
+  std::int64_t base = flows.empty() ? 0 : std::numeric_limits<std::int64_t>::max();
+  for (const FlowDelta& flow : flows) {
+    dictionary.add(flow.key.source);
+    dictionary.add(flow.key.destination);
+    dictionary.add(flow.out_port);
+    dictionary.add(flow.source);
+    dictionary.add(flow.label);
+    dictionary.add(flow.label_origin);
+    base = std::min(base, flow.key.first_seen.time_since_epoch().count());
+  }
+  dictionary.put_into(out);
+  out.setFirstSeenBase(base);
+
+  const auto n = static_cast<unsigned>(flows.size());
+  auto source = out.initSource(n);
+  auto destination = out.initDestination(n);
+  auto source_port = out.initSourcePort(n);
+  auto dest_qpn = out.initDestQpn(n);
+  auto first_seen = out.initFirstSeen(n);
+  auto bytes = out.initBytes(n);
+  auto packets = out.initPackets(n);
+  auto message_length = out.initMessageLength(n);
+  auto out_port = out.initOutPort(n);
+  auto seen_by = out.initSeenBy(n);
+  auto reset = out.initReset(n);
+  for (unsigned i = 0; i < n; ++i) {
+    const FlowDelta& flow = flows[i];
+    source.set(i, dictionary.number(flow.key.source));
+    destination.set(i, dictionary.number(flow.key.destination));
+    source_port.set(i, flow.key.source_port);
+    dest_qpn.set(i, flow.key.dest_qpn);
+    // Unsigned, because the difference of two signed times may not fit a signed one.
+    first_seen.set(i, static_cast<std::uint64_t>(flow.key.first_seen.time_since_epoch().count()) -
+                          static_cast<std::uint64_t>(base));
+    bytes.set(i, flow.bytes.value);
+    packets.set(i, flow.packets);
+    message_length.set(i, flow.message_length.value);
+    out_port.set(i, dictionary.number(flow.out_port));
+    seen_by.set(i, dictionary.number(flow.source));
+    reset.set(i, flow.reset);
+  }
+  // Most sources count, and most nodes label nothing: such a report says nothing of either.
+  if (std::ranges::any_of(flows,
+                          [](const FlowDelta& flow) { return flow.bytes_error.value != 0; })) {
+    auto error = out.initBytesError(n);
+    for (unsigned i = 0; i < n; ++i)
+      error.set(i, flows[i].bytes_error.value);
+  }
+  if (std::ranges::any_of(flows, [](const FlowDelta& flow) { return !flow.label.empty(); })) {
+    auto label = out.initLabel(n);
+    auto origin = out.initLabelOrigin(n);
+    for (unsigned i = 0; i < n; ++i) {
+      label.set(i, dictionary.number(flows[i].label));
+      origin.set(i, dictionary.number(flows[i].label_origin));
+    }
+  }
+  put_senders(out, flows);
+}
+
+void put_queue_pairs(ws::QueuePairTable::Builder out, const std::vector<OpenQueuePair>& pairs) {
+  Dictionary dictionary;
+  for (const OpenQueuePair& pair : pairs)
+    dictionary.add(pair.address);
+  dictionary.put_addresses_into(out);
+  const auto n = static_cast<unsigned>(pairs.size());
+  auto address = out.initAddress(n);
+  auto qpn = out.initQpn(n);
+  auto remote_qpn = out.initRemoteQpn(n);
+  auto pid = out.initPid(n);
+  for (unsigned i = 0; i < n; ++i) {
+    address.set(i, dictionary.number(pairs[i].address));
+    qpn.set(i, pairs[i].qpn);
+    remote_qpn.set(i, pairs[i].remote_qpn);
+    pid.set(i, pairs[i].pid);
+  }
+}
+
+}  // namespace heddle::wire
