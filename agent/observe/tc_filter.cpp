@@ -14,45 +14,23 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <span>
 
+#include "agent/observe/attributes.h"
+
 namespace heddle {
-namespace {
-
-// The attributes of a message or of a nested attribute, each checked against what is left.
-template <class Visit>
-void for_each_attribute(std::span<const std::byte> bytes, Visit visit) {
-  while (bytes.size() >= sizeof(rtattr)) {
-    rtattr header{};
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    if (header.rta_len < sizeof(header) || header.rta_len > bytes.size())
-      return;
-    visit(header.rta_type & NLA_TYPE_MASK,
-          bytes.subspan(sizeof(header), header.rta_len - sizeof(header)));
-    bytes = bytes.subspan(std::min<std::size_t>(RTA_ALIGN(header.rta_len), bytes.size()));
-  }
-}
-
-std::string text(std::span<const std::byte> bytes) {
-  const char* const begin = reinterpret_cast<const char*>(bytes.data());
-  return {begin, ::strnlen(begin, bytes.size())};
-}
-
-}  // namespace
-
 TcFilter parse_tc_filter(std::span<const std::byte> attributes) {
   TcFilter filter;
   for_each_attribute(attributes, [&filter](int type, std::span<const std::byte> value) {
     if (type == TCA_KIND)
-      filter.kind = text(value);
+      filter.kind = attribute_text(value);
     if (type != TCA_OPTIONS)
       return;
     for_each_attribute(value, [&filter](int option, std::span<const std::byte> content) {
       if (option == TCA_BPF_NAME)
-        filter.name = text(content);
-      if (option == TCA_BPF_ID && content.size() == sizeof(filter.program_id))
-        std::memcpy(&filter.program_id, content.data(), sizeof(filter.program_id));
+        filter.name = attribute_text(content);
+      if (option == TCA_BPF_ID)
+        filter.program_id = attribute_number<std::uint32_t>(content).value_or(0);
     });
   });
   return filter;
