@@ -114,6 +114,7 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
 
 void Coordinator::on_link_change(const std::string& node, const LinkChange& change) {
   std::vector<std::string> changes = links_.set_ports(node, change.ports);
+  look_for_quiet_now();
   for (std::string& withdrawn : links_.set_withdrawn(node, change.withdrawn))
     changes.push_back(std::move(withdrawn));
   links_changed(changes);
@@ -170,6 +171,7 @@ void Coordinator::step() {
   check_waiting();
 }
 
+  look_for_quiet_now();
 Time Coordinator::next_deadline() const {
   Time next = std::min(next_period_, broadcast_.next_tick());
   if (link_plan_at_)
@@ -179,6 +181,8 @@ Time Coordinator::next_deadline() const {
   for (const auto& [number, one] : reading_)
     next = std::min(next, one.deadline);
   return next;
+  if (quiet_wait_)
+    next = std::min(next, quiet_wait_->until);
 }
 
 std::string Coordinator::describe() const {

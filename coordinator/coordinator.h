@@ -26,7 +26,9 @@
 #include "common/core/optimiser.h"
 #include "coordinator/broadcast/broadcast.h"
 #include "coordinator/decide/decide.h"
+#include "coordinator/decide/churn.h"
 #include "coordinator/history/history.h"
+#include "coordinator/history/decision_log.h"
 #include "coordinator/optimise/planning.h"
 #include "coordinator/predict/flow_table.h"
 #include "coordinator/predict/link_table.h"
@@ -97,6 +99,10 @@ class Coordinator {
   std::vector<std::optional<Granularity>> steering() const;
   std::set<LeafId> unheard() const;
   void doubt_restored(const Sender& sender, const Hello& hello);
+  void keep_to_budget(std::vector<Candidate>& candidates, Decision& decision) const;
+  bool wait_for_quiet(const Situation& situation, const Routing& routing);
+  void note_decision(std::string outcome, std::string reason, std::uint64_t moves);
+  void look_for_quiet_now();
   void note_failures(const std::string& node);
   PlanningInput planning_input() const;
   void judge(Efficiency efficiency);
@@ -152,6 +158,17 @@ class Coordinator {
   std::shared_ptr<const PlanRecord> record_;
   std::deque<std::shared_ptr<const PlanRecord>> recent_;
 
+  Dwell dwell_;
+  // A plan that waits until the flows that it moves are silent, or until patience ends.
+  struct QuietWait {
+    Situation situation;
+    std::vector<FlowKey> flows;
+    Time until;
+    Time look_at;
+    std::string words;  // for people
+  };
+  std::optional<QuietWait> quiet_wait_;
+  DecisionLog decisions_;
   Time next_period_;
   std::optional<Time> link_plan_at_;
   std::string link_event_;

@@ -2,15 +2,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/core/check.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/decide/quiet.h"
 
 namespace heddle {
 
 namespace {
 
 constexpr std::size_t kRecentPlans = 32;
+constexpr Duration kLookForQuiet = std::chrono::milliseconds(20);
+// How long flows must stay silent to be moved: a plan is in the tables sooner.
+constexpr Duration kReachesTables = std::chrono::milliseconds(50);
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 }  // namespace
 
@@ -106,9 +115,13 @@ void Coordinator::plan(const Situation& cause) {
   planning_ = make_problem(input_);
   const std::uint64_t signature = situation_signature();
   Situation situation = cause;
-  situation.demand_changed = situation.demand_changed || signature != signature_;
+  situation.demand_changed = situation.demand_changed || signature != signature_ ||
+                             (quiet_wait_ && quiet_wait_->situation.demand_changed);
   signature_ = signature;
 
+  const auto units =
+      static_cast<std::size_t>(std::ranges::count(planning_.units, true, &Unit::pinnable));
+  const std::uint32_t held = dwell_.hold(planning_, parts_.clock.now());
   Candidates candidates = make_candidates(planning_, parts_.optimiser, settings_.seed);
   for (const std::string& note : candidates.notes)
     if (notes_.insert(note).second)
@@ -116,14 +129,27 @@ void Coordinator::plan(const Situation& cause) {
   if (notes_.size() > 1000)
     notes_.clear();
 
-  Decision decision = decide(candidates.list, situation, settings_.decide);
+  Decision decision = decide(candidates.list, units, situation, settings_.decide);
+  if (decision.chosen)
+    keep_to_budget(candidates.list, decision);
+  if (held > 0)
+    decision.reason += fmt::format("; {} moved less than {:.0f} s ago stay{}", held,
+                                   seconds(settings_.decide.dwell), held == 1 ? "s" : "");
   routing_ = planning_.problem.current;
   efficiency_.reset();
-  if (!candidates.list.empty()) {
+  std::uint32_t moves = 0;
+  const bool waits =
+      decision.chosen && wait_for_quiet(situation, candidates.list[*decision.chosen].routing);
+  if (!candidates.list.empty() && (!waits || candidates.list.front().scheme == "stay")) {
     // Held means that all stay, which is the first candidate.
-    Candidate& chosen = candidates.list[decision.chosen.value_or(0)];
+    Candidate& chosen = candidates.list[waits ? 0 : decision.chosen.value_or(0)];
     routing_ = std::move(chosen.routing);
+    moves = chosen.moves;
     judge(std::move(chosen.efficiency));
+  }
+  if (waits) {
+    note_decision("waits", decision.reason + quiet_wait_->words, 0);
+    return;
   }
   // Flows that were not seen since the start may only be pausing: the pins of the plan before stay
   // for them.
@@ -133,8 +159,82 @@ void Coordinator::plan(const Situation& cause) {
   PlanAndMoves made = make_plan(input_, planning_, routing_, next, keep_unknown);
   if (made.changed && !decision.chosen)
     decision.reason = "pins without a flow are dropped";
-  if (made.changed || !broadcast_.published())
-    take(std::move(made), std::move(decision.reason));
+  const bool changed = made.changed || !broadcast_.published();
+  if (changed) {
+    dwell_.moved(planning_, routing_, parts_.clock.now());
+    take(std::move(made), decision.reason);
+  }
+  note_decision(changed ? "moved" : "held", std::move(decision.reason), changed ? moves : 0);
+}
+
+// More moves than one plan may have become the first step of them.
+void Coordinator::keep_to_budget(std::vector<Candidate>& candidates, Decision& decision) const {
+  const std::uint32_t budget = settings_.decide.moves_per_plan;
+  Candidate& goal = candidates[*decision.chosen];
+  const std::uint32_t wanted = voluntary_moves(planning_, goal.routing);
+  if (budget == 0 || wanted <= budget)
+    return;
+  if (auto step = step_towards(planning_, goal, candidates.front(), budget)) {
+    goal = std::move(*step);
+    decision.reason += fmt::format("; the first {} of {} moves", budget, wanted);
+    return;
+  }
+  decision.reason = fmt::format("{}; held, as no {} of these {} moves alone do any good",
+                                decision.reason, budget, wanted);
+  decision.chosen.reset();
+  if (candidates.front().scheme != "stay")
+    decision.chosen = 0;
+}
+
+// Whether the plan is to wait until what it moves is silent. What has an event, a link or an order,
+// does not.
+bool Coordinator::wait_for_quiet(const Situation& situation, const Routing& routing) {
+  const Time now = parts_.clock.now();
+  const std::optional<QuietWait> before = std::exchange(quiet_wait_, std::nullopt);
+  if (situation.links_changed || !situation.event.empty() || !broadcast_.published() ||
+      settings_.decide.quiet_wait <= Duration::zero())
+    return false;
+  QuietWait wait{.situation = situation,
+                 .flows = moving_flows(planning_, prediction_, routing),
+                 .until = {},
+                 .look_at = now + kLookForQuiet,
+                 .words = {}};
+  const Quiet quiet = look_for_quiet(flows_, wait.flows, now, kReachesTables);
+  if (quiet.now())
+    return false;
+  // Within one period and a half all that have a silent phase have had it.
+  wait.until = before ? before->until
+                      : now + std::min(settings_.decide.quiet_wait, quiet.longest_period * 3 / 2);
+  if (now >= wait.until)
+    return false;
+  wait.words = fmt::format("; waits for a silent phase of {} flows with a period of {:.1f} s",
+                           quiet.periodic, seconds(quiet.longest_period));
+  quiet_wait_ = std::move(wait);
+  return true;
+}
+
+void Coordinator::look_for_quiet_now() {
+  const Time now = parts_.clock.now();
+  if (!quiet_wait_ || now < quiet_wait_->look_at)
+    return;
+  quiet_wait_->look_at = now + kLookForQuiet;
+  if (now < quiet_wait_->until &&
+      !look_for_quiet(flows_, quiet_wait_->flows, now, kReachesTables).now())
+    return;
+  plan(quiet_wait_->situation);
+}
+
+void Coordinator::note_decision(std::string outcome, std::string reason, std::uint64_t moves) {
+  DecisionRecord decision;
+  decision.outcome = std::move(outcome);
+  decision.reason = std::move(reason);
+  decision.version = record_ ? record_->plan.version : PlanVersion{};
+  decision.judged = efficiency_.has_value();
+  decision.worst = efficiency_ ? efficiency_->worst : 0;
+  decision.mean = efficiency_ ? efficiency_->mean : 0;
+  decision.moves = moves;
+  for (const DecisionRecord& kept : decisions_.note(std::move(decision), parts_.clock.wall()))
+    parts_.history.keep(kept);
 }
 
 // What is not known of every flow of a job promises nothing for it (safety rule 7).

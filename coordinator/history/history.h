@@ -5,6 +5,7 @@
 // Thread: the event loop's; answers come on it, too.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,6 +44,22 @@ struct EventRecord {
   bool operator==(const EventRecord&) const = default;
 };
 
+// What was decided, and why: also that nothing is to change. The same decision taken again and
+// again is one record with a count.
+struct DecisionRecord {
+  WallTime wall;   // when it was taken first; no two share one
+  WallTime until;  // and last
+  std::uint64_t times{1};
+  std::string outcome;  // "moved", "held", "waits"
+  std::string reason;   // with the numbers
+  PlanVersion version;  // of the plan that holds from then on; 0.0: none yet
+  bool judged{};        // whether worst and mean are known
+  double worst{};
+  double mean{};
+  std::uint64_t moves{};
+  bool operator==(const DecisionRecord&) const = default;
+};
+
 struct HistoryStatus {
   bool ok{};
   std::string reason;  // why not: "No space left on device"; what was lost, if anything was
@@ -61,10 +78,15 @@ class History {
   virtual void keep(WallTime wall, const std::string& node, const LinkChange& change) = 0;
   virtual void keep(std::shared_ptr<const PlanRecord> plan) = 0;
   virtual void keep(const EventRecord& event) = 0;
+  // One of the same `wall` is replaced.
+  virtual void keep(const DecisionRecord& decision) = 0;
 
   // Answered later, or never if the disk hangs: who asks keeps a deadline of its own.
   virtual void read_plan(PlanVersion version, Answer<PlanRecord> answer) = 0;
   virtual void read_events(WallTime from, WallTime to, Answer<std::vector<EventRecord>> answer) = 0;
+  // The newest `limit` of those after `after`, oldest first.
+  virtual void read_decisions(WallTime after, std::size_t limit,
+                              Answer<std::vector<DecisionRecord>> answer) = 0;
   virtual HistoryStatus status() const = 0;
 };
 

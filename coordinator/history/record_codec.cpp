@@ -13,6 +13,7 @@ namespace heddle {
 namespace {
 
 constexpr std::uint8_t kPlanFormat = 1;
+constexpr std::uint8_t kDecisionFormat = 1;
 
 void put(std::string& out, std::uint64_t value) {
   for (int shift = 56; shift >= 0; shift -= 8)
@@ -153,6 +154,43 @@ Result<PlanRecord> decode_plan(std::string_view bytes) {
   return record;
 }
 
+std::string encode_decision(const DecisionRecord& record) {
+  std::string out(1, static_cast<char>(kDecisionFormat));
+  put(out, record.wall);
+  put(out, record.until);
+  put(out, record.times);
+  put(out, std::string_view(record.outcome));
+  put(out, std::string_view(record.reason));
+  put(out, record.version.epoch);
+  put(out, record.version.generation);
+  put(out, std::uint64_t{record.judged});
+  put(out, record.worst);
+  put(out, record.mean);
+  put(out, record.moves);
+  return out;
+}
+
+Result<DecisionRecord> decode_decision(std::string_view bytes) {
+  if (bytes.empty() || static_cast<std::uint8_t>(bytes.front()) != kDecisionFormat)
+    return fail(Errc::unsupported, "a decision's record of another format");
+  Reader in(bytes.substr(1));
+  DecisionRecord record;
+  record.wall = in.wall();
+  record.until = in.wall();
+  record.times = in.number();
+  record.outcome = in.text();
+  record.reason = in.text();
+  record.version.epoch = in.number();
+  record.version.generation = in.number();
+  record.judged = in.number() != 0;
+  record.worst = in.real();
+  record.mean = in.real();
+  record.moves = in.number();
+  if (!in.complete())
+    return fail(Errc::parse, "a damaged record of a decision");
+  return record;
+}
+
 std::string report_key(WallTime wall, const std::string& node) {
   return time_key('r', wall, node);
 }
@@ -163,6 +201,9 @@ std::string event_key(WallTime wall, std::uint64_t number) {
   std::string rest;
   put(rest, number);
   return time_key('e', wall, rest);
+}
+std::string decision_key(WallTime wall) {
+  return time_key('d', wall, {});
 }
 std::string plan_time_key(WallTime wall) {
   return time_key('t', wall, {});

@@ -15,6 +15,9 @@ namespace heddle {
 std::string encode_plan(const PlanRecord& record);
 Result<PlanRecord> decode_plan(std::string_view bytes);
 
+std::string encode_decision(const DecisionRecord& record);
+Result<DecisionRecord> decode_decision(std::string_view bytes);
+
 std::string encode_message(const std::string& node, const Message& message);
 Result<Envelope> decode_message(std::string_view bytes);
 
@@ -23,6 +26,7 @@ Result<Envelope> decode_message(std::string_view bytes);
 std::string report_key(WallTime wall, const std::string& node);
 std::string link_key(WallTime wall, const std::string& node);
 std::string event_key(WallTime wall, std::uint64_t number);
+std::string decision_key(WallTime wall);
 std::string plan_time_key(WallTime wall);
 std::string plan_key(PlanVersion version);
 WallTime wall_of_key(std::string_view key);

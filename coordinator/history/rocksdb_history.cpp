@@ -5,6 +5,7 @@
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdarg>
 #include <deque>
@@ -243,6 +244,7 @@ class RocksDbHistory::Writer {
     batch.DeleteRange(report_key({}, {}), report_key(cutoff, {}));
     batch.DeleteRange(link_key({}, {}), link_key(cutoff, {}));
     batch.DeleteRange(event_key({}, 0), event_key(cutoff, 0));
+    batch.DeleteRange(decision_key({}), decision_key(cutoff));
     // What cannot be deleted now is deleted by the next sweep.
     (void)db_->Write(rocksdb::WriteOptions(), &batch);
   }
@@ -314,6 +316,10 @@ void RocksDbHistory::keep(const EventRecord& event) {
   writer_->put({.key = event_key(event.wall, ++events_), .value = event.text});
 }
 
+void RocksDbHistory::keep(const DecisionRecord& decision) {
+  writer_->put({.key = decision_key(decision.wall), .value = encode_decision(decision)});
+}
+
 void RocksDbHistory::read_plan(PlanVersion version, Answer<PlanRecord> answer) {
   writer_->query([writer = writer_.get(), version, answer = std::move(answer)](rocksdb::DB* db) {
     if (db == nullptr) {
@@ -354,6 +360,31 @@ void RocksDbHistory::read_events(WallTime from, WallTime to,
                                           events.push_back({wall_of_key(key), std::string(value)});
                                         }));
   });
+}
+
+void RocksDbHistory::read_decisions(WallTime after, std::size_t limit,
+                                    Answer<std::vector<DecisionRecord>> answer) {
+  writer_->query(
+      [writer = writer_.get(), after, limit, answer = std::move(answer)](rocksdb::DB* db) {
+        const auto read = [&]() -> Result<std::vector<DecisionRecord>> {
+          if (db == nullptr)
+            return heddle::fail(Errc::io, "the history is not open");
+          std::vector<DecisionRecord> decisions;
+          const std::string oldest = decision_key(after);
+          std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(rocksdb::ReadOptions()));
+          for (it->SeekForPrev("e"); it->Valid() && it->key().compare(oldest) > 0 &&
+                                     it->key().starts_with("d") && decisions.size() < limit;
+               it->Prev())
+            // A record of a version that is no longer understood is passed over.
+            if (auto decision = decode_decision(it->value().ToStringView()))
+              decisions.push_back(std::move(*decision));
+          if (!it->status().ok())
+            return tl::unexpected(to_error(it->status()));
+          std::ranges::reverse(decisions);
+          return decisions;
+        };
+        writer->answer<std::vector<DecisionRecord>>(answer, read());
+      });
 }
 
 void RocksDbHistory::read_reports(WallTime from, WallTime to,

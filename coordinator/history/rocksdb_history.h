@@ -41,8 +41,11 @@ class RocksDbHistory final : public History {
   void keep(WallTime wall, const std::string& node, const LinkChange& change) override;
   void keep(std::shared_ptr<const PlanRecord> plan) override;
   void keep(const EventRecord& event) override;
+  void keep(const DecisionRecord& decision) override;
   void read_plan(PlanVersion version, Answer<PlanRecord> answer) override;
   void read_events(WallTime from, WallTime to, Answer<std::vector<EventRecord>> answer) override;
+  void read_decisions(WallTime after, std::size_t limit,
+                      Answer<std::vector<DecisionRecord>> answer) override;
   // What all nodes reported in a span of time, oldest first, for looking back.
   void read_reports(WallTime from, WallTime to, Answer<std::vector<Envelope>> answer);
   HistoryStatus status() const override;

@@ -108,8 +108,10 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   flow.message_length = std::max(flow.message_length, delta.message_length);
   if (sighting == &flow.sightings.front()) {
     flow.bytes += delta.bytes;
-    if (delta.bytes.value > 0 && burst_begins)
+    if (delta.bytes.value > 0 && burst_begins) {
+      flow.burst_began = now - observer.length[observer.ordinal % kIntervals];
       note_onset(flow, begin);
+    }
   }
 
   const std::optional<Rate> seen = rate(*sighting);

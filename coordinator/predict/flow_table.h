@@ -83,9 +83,17 @@ struct Subflow {
   Time appeared;
   Time last_active;
   Time last_evidence;              // of being an elephant
+  Time burst_began;                // in our clock: the last burst that the first sighting saw begin
   std::optional<Duration> period;  // between the beginnings of bursts
   std::vector<Sighting> sightings;
   std::vector<Time> onsets;  // in the clock of the most trusted observer
+
+  // Whether the most trusted observer saw nothing of it in its latest interval.
+  bool silent() const {
+    return !sightings.empty() &&
+           (sightings.front().last_ordinal != sightings.front().observer->ordinal ||
+            sightings.front().bytes[sightings.front().last_ordinal % kIntervals] == 0);
+  }
 };
 
 class FlowTable {

@@ -39,6 +39,10 @@ class MemoryHistory final : public History {
       plans.push_back(*plan);
   }
   void keep(const EventRecord& event) override { events.push_back(event); }
+  void keep(const DecisionRecord& decision) override {
+    if (!broken)
+      decisions[decision.wall] = decision;
+  }
   void read_plan(PlanVersion version, Answer<PlanRecord> answer) override {
     if (broken)
       return;
@@ -50,11 +54,22 @@ class MemoryHistory final : public History {
   void read_events(WallTime, WallTime, Answer<std::vector<EventRecord>> answer) override {
     answer(events);
   }
+  void read_decisions(WallTime after, std::size_t limit,
+                      Answer<std::vector<DecisionRecord>> answer) override {
+    if (broken)
+      return;
+    std::vector<DecisionRecord> found;
+    for (auto it = decisions.rbegin(); it != decisions.rend() && it->first > after; ++it)
+      if (found.size() < limit)
+        found.insert(found.begin(), it->second);
+    answer(found);
+  }
   HistoryStatus status() const override {
     return {.ok = !broken, .reason = broken ? "No space left on device" : ""};
   }
   std::vector<PlanRecord> plans;
   std::vector<EventRecord> events;
+  std::map<WallTime, DecisionRecord> decisions;
   std::uint64_t reports{};
   bool broken{};
 };
@@ -158,6 +173,7 @@ class FakeCluster final : public MessagePort {
     for (const auto& host : topology.hosts())
       add(host.name, Role::host, Mode::observe);
     for (auto& [name, agent] : agents)
+    settings.decide.dwell = 0ms;  // tests that are about it set it
       if (const auto leaf = topology.find_leaf(name)) {
         for (const CableId id : topology[*leaf].cables)
           agent.ports.push_back({topology[id].leaf_port, true, 0, 0});
@@ -288,9 +304,9 @@ class FakeCluster final : public MessagePort {
 
   // The reply to a command, or nothing if none came in five seconds.
   std::optional<Reply> ask(const std::string& command, std::vector<std::string> arguments = {},
-                           const std::string& key = {}) {
+                           const std::string& key = {}, KeyRole role = KeyRole::unstated) {
     reply.reset();
-    coordinator->received({.route = "cli", .node = "cli", .key_name = key},
+    coordinator->received({.route = "cli", .node = "cli", .key_name = key, .role = role},
                           {.node = "cli",
                            .sequence = 1,
                            .message = Request{++request_, command, std::move(arguments)}});

@@ -66,14 +66,15 @@ TEST(Decide, MovesOnlyForAGainOrWhereItMust) {
       {"nothing to place", {}, links, {}},
   };
   for (const Case& one : cases) {
-    const Decision decision = decide(one.candidates, one.situation, {.hysteresis = 0.05});
+    const Decision decision =
+        decide(one.candidates, 100, one.situation, {.hysteresis = 0.05, .move_cost = 0});
     EXPECT_EQ(decision.chosen, one.chosen) << one.what << ": " << decision.reason;
     EXPECT_FALSE(decision.reason.empty()) << one.what;
   }
 }
 
 TEST(Decide, NamesTheEventThatMadeItMove) {
-  const Decision decision = decide({candidate("repair", {0.75}, 4)},
+  const Decision decision = decide({candidate("repair", {0.75}, 4)}, 100,
                                    {.links_changed = true, .event = "leaf1-spine2 down"}, {});
   EXPECT_NE(decision.reason.find("leaf1-spine2 down"), std::string::npos) << decision.reason;
 }
