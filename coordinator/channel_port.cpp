@@ -25,7 +25,7 @@ Sender ChannelPort::know(const Peer& peer, const std::string& node) {
     std::erase_if(peers_,
                   [limit = *middle](const auto& entry) { return entry.second.heard < limit; });
   }
-  return {.route = peer.route, .node = node, .key_name = peer.name};
+  return {.route = peer.route, .node = node, .key_name = peer.name, .role = peer.role};
 }
 
 Result<void> ChannelPort::send(const std::string& route, const Message& message) {

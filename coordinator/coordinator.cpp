@@ -37,8 +37,13 @@ Coordinator::Coordinator(CoordinatorSettings settings, CoordinatorParts parts,
       watched_since_(started_),
       first_epoch_(parts_.reign.version().epoch),
       begun_(parts_.reign.version()),
-      next_period_(started_ + settings_.period) {
+      dwell_(settings_.decide.dwell),
+      next_period_(started_ + settings_.period),
+      access_(parts_.audit, parts_.clock) {
   broadcast_.set_nodes(node_names(topology_));
+  broadcast_.on_refusal([this](const Sender& sender, const std::string& why) {
+    access_.turned_away(sender.key_name, sender.role, "agent", sender.node, why);
+  });
   broadcast_.set_disabled(operators_.disabled_nodes);
 }
 
@@ -109,12 +114,12 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
   flows_.add(node, report, now);
   links_.count(node, report);
   links_changed(links_.set_ports(node, report.ports));
+  look_for_quiet_now();
   parts_.history.keep(parts_.clock.wall(), node, report);
 }
 
 void Coordinator::on_link_change(const std::string& node, const LinkChange& change) {
   std::vector<std::string> changes = links_.set_ports(node, change.ports);
-  look_for_quiet_now();
   for (std::string& withdrawn : links_.set_withdrawn(node, change.withdrawn))
     changes.push_back(std::move(withdrawn));
   links_changed(changes);
@@ -166,23 +171,23 @@ void Coordinator::step() {
       plan({});
     watch_history();
   }
+  look_for_quiet_now();
   if (now >= broadcast_.next_tick())
     broadcast_.tick(now);
   check_waiting();
 }
 
-  look_for_quiet_now();
 Time Coordinator::next_deadline() const {
   Time next = std::min(next_period_, broadcast_.next_tick());
   if (link_plan_at_)
     next = std::min(next, *link_plan_at_);
+  if (quiet_wait_)
+    next = std::min(next, quiet_wait_->until);
   for (const Waiting& one : waiting_)
     next = std::min(next, one.deadline);
   for (const auto& [number, one] : reading_)
     next = std::min(next, one.deadline);
   return next;
-  if (quiet_wait_)
-    next = std::min(next, quiet_wait_->until);
 }
 
 std::string Coordinator::describe() const {

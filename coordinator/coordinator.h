@@ -24,11 +24,12 @@
 #include "common/core/clock.h"
 #include "common/core/job.h"
 #include "common/core/optimiser.h"
+#include "coordinator/access.h"
 #include "coordinator/broadcast/broadcast.h"
-#include "coordinator/decide/decide.h"
 #include "coordinator/decide/churn.h"
-#include "coordinator/history/history.h"
+#include "coordinator/decide/decide.h"
 #include "coordinator/history/decision_log.h"
+#include "coordinator/history/history.h"
 #include "coordinator/optimise/planning.h"
 #include "coordinator/predict/flow_table.h"
 #include "coordinator/predict/link_table.h"
@@ -57,6 +58,7 @@ struct CoordinatorParts {
   MessagePort& port;
   History& history;
   StateStore& store;
+  AuditLog& audit;
   const Clock& clock;
   NoticeHandler log;
 };
@@ -80,6 +82,7 @@ class Coordinator {
 
   const PlanRecord* record() const { return record_.get(); }
   const Broadcast& broadcast() const { return broadcast_; }
+  Access& access() { return access_; }
   const FlowTable& flows() const { return flows_; }
   std::string describe() const;  // one line for `systemctl status`
 
@@ -96,13 +99,13 @@ class Coordinator {
 
   // planning.cpp
   void plan(const Situation& cause);
-  std::vector<std::optional<Granularity>> steering() const;
-  std::set<LeafId> unheard() const;
-  void doubt_restored(const Sender& sender, const Hello& hello);
   void keep_to_budget(std::vector<Candidate>& candidates, Decision& decision) const;
   bool wait_for_quiet(const Situation& situation, const Routing& routing);
   void note_decision(std::string outcome, std::string reason, std::uint64_t moves);
   void look_for_quiet_now();
+  std::vector<std::optional<Granularity>> steering() const;
+  std::set<LeafId> unheard() const;
+  void doubt_restored(const Sender& sender, const Hello& hello);
   void note_failures(const std::string& node);
   PlanningInput planning_input() const;
   void judge(Efficiency efficiency);
@@ -155,9 +158,6 @@ class Coordinator {
   };
   std::map<std::pair<LeafId, SteeringUnit>, Failing> failing_;
   std::map<std::string, std::map<SteeringUnit, WallTime>> since_;  // by node: when a pin became so
-  std::shared_ptr<const PlanRecord> record_;
-  std::deque<std::shared_ptr<const PlanRecord>> recent_;
-
   Dwell dwell_;
   // A plan that waits until the flows that it moves are silent, or until patience ends.
   struct QuietWait {
@@ -169,11 +169,15 @@ class Coordinator {
   };
   std::optional<QuietWait> quiet_wait_;
   DecisionLog decisions_;
+  std::shared_ptr<const PlanRecord> record_;
+  std::deque<std::shared_ptr<const PlanRecord>> recent_;
+
   Time next_period_;
   std::optional<Time> link_plan_at_;
   std::string link_event_;
   std::optional<bool> history_ok_;
 
+  Access access_;
   std::set<std::string> commanders_;  // keys that gave a command, so that each is named once
 
   // Answers that wait for agents or for the history.

@@ -5,6 +5,7 @@
 //     fabric.yaml, jobs.yaml ---> Topology, jobs ---> +-------------+ ---> ChannelPort --encode--> +------------------+
 //     state_dir/epoch, operator <-> FileStateStore -> | Coordinator |                              | ZmqServerChannel | <-> agents,
 //     state_dir/history <-> RocksDbHistory ---------> |             | <------------------decode--- +------------------+     command lines
+//     state_dir/audit.log <-- FileAuditLog <--------- |             |
 //     SystemClock, Optimiser -----------------------> +-------------+
 //                                                           ^
 //     EventLoop --timer: step()-----------------------------+
@@ -19,6 +20,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <map>
 #include <mutex>
 
 #include "common/core/optimiser.h"
@@ -32,6 +34,7 @@
 #include "coordinator/channel_port.h"
 #include "coordinator/config.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/file_audit_log.h"
 #include "coordinator/history/rocksdb_history.h"
 #include "coordinator/import/fabric_file.h"
 #include "coordinator/loop_executor.h"
@@ -144,19 +147,36 @@ Result<int> lock_folder(const std::filesystem::path& folder) {
   return fd;
 }
 
-// A key that is no node's may give commands. The key of a node that left the fabric became one, so
-// they are named.
-void name_operators(const CoordinatorConfig& config, const Coordinator& coordinator) {
-  const Result<AuthorisedKeys> keys = load_authorised_keys(config.authorised_keys);
-  if (!keys)
-    return;  // The channel has said why.
-  std::string names;
-  for (const auto& [key, name] : keys->name_by_key)
-    if (!coordinator.broadcast().is_node(name))
-      names += (names.empty() ? "" : ", ") + name;
-  if (!names.empty())
-    log_info("{}: these keys are of no node of the fabric and may give commands: {}",
-             config.authorised_keys.string(), names);
+// Keys that came and went are on record with what they may do; those whose role is only guessed are
+// named, as a node that leaves the fabric would leave an operator's key behind.
+void follow_keys(ZmqServerChannel& channel, const std::filesystem::path& folder,
+                 Coordinator& coordinator) {
+  channel.on_keys([&coordinator, folder, known = std::map<std::string, KeyOwner>(),
+                   first = true](const AuthorisedKeys& keys) mutable {
+    std::string guessed;
+    std::map<std::string, KeyOwner> now(keys.owners.begin(), keys.owners.end());
+    for (const auto& [key, owner] : now) {
+      const auto before = known.find(key);
+      if (!first && (before == known.end() || before->second != owner))
+        coordinator.access().keys_changed(owner.name, owner.role, "authorised");
+      if (owner.role == KeyRole::unstated && !coordinator.broadcast().is_node(owner.name))
+        guessed += (guessed.empty() ? "" : ", ") + owner.name;
+    }
+    for (const auto& [key, owner] : known)
+      if (const auto still = now.find(key); still == now.end() || still->second != owner)
+        coordinator.access().keys_changed(owner.name, owner.role, "revoked");
+    if (!guessed.empty())
+      log_warning(
+          "{}: these keys are of no node of the fabric and may give every command: {}; say what "
+          "they may do with 'heddle key add --role'",
+          folder.string(), guessed);
+    known = std::move(now);
+    first = false;
+  });
+  channel.on_refusal([&coordinator](const ZmqServerChannel::Refused& refused) {
+    coordinator.access().turned_away(refused.key, KeyRole::unstated, "connect", refused.address,
+                                     refused.reason);
+  });
 }
 
 int run(const Inputs& inputs) {
@@ -215,6 +235,7 @@ int run(const Inputs& inputs) {
   const std::unique_ptr<Optimiser> optimiser = make_optimiser(config.optimiser);
   const SystemClock clock;
   ChannelPort port(**channel);
+  FileAuditLog audit(config.state_dir / "audit.log", write);
   Coordinator coordinator(settings_of(config),
                           {.topology = inputs.topology,
                            .optimiser = *optimiser,
@@ -222,11 +243,12 @@ int run(const Inputs& inputs) {
                            .port = port,
                            .history = history,
                            .store = *store,
+                           .audit = audit,
                            .clock = clock,
                            .log = write},
                           inputs.jobs, std::move(*operators));
   if (!config.plain)
-    name_operators(config, coordinator);
+    follow_keys(**channel, config.authorised_keys, coordinator);
   if (Result<PlanRecord> last = history.last_plan(std::chrono::seconds(5)))
     coordinator.restore(*last);
   else if (last.error().code != Errc::not_found)

@@ -8,28 +8,33 @@
 namespace heddle {
 
 void Coordinator::reply(const std::string& route, Reply reply) {
+  access_.settled(route, reply);
   // An asker who is gone needs no answer.
   (void)parts_.port.send(route, std::move(reply));
 }
 
 void Coordinator::on_request(const Sender& sender, const Request& request) {
-  Reply answered;
-  bool later = false;
-  const bool an_agents_key = broadcast_.is_node(sender.key_name);
-  if (an_agents_key)
-    answered = bad(AnswerCode::refused,
-                   fmt::format("the key of node '{}' may not give commands; use an operator's key",
-                               sender.key_name));
-  else {
-    // It may be the key of a node that left the fabric.
-    if (!sender.key_name.empty() && commanders_.insert(sender.key_name).second)
-      notice(Notice::Level::info,
-             fmt::format("the key '{}', of no node of the fabric, gives commands from now on",
-                         sender.key_name));
-    answered = answer(request, sender, later);
-  }
-  if (later)
+  const bool is_node = broadcast_.is_node(sender.key_name);
+  if (const auto why = access_.refuse(sender, is_node, request)) {
+    notice(Notice::Level::warning, fmt::format("refused '{}': {}", request.command, *why));
+    Reply refusal = bad(AnswerCode::refused, *why);
+    refusal.id = request.id;
+    reply(sender.route, std::move(refusal));
     return;
+  }
+  // By the layout of earlier versions it may be the key of a node that left the fabric.
+  if (sender.role == KeyRole::unstated && !sender.key_name.empty() &&
+      commanders_.insert(sender.key_name).second)
+    notice(Notice::Level::info,
+           fmt::format("the key '{}', of no node of the fabric, gives commands from now on",
+                       sender.key_name));
+  access_.ordered(sender, is_node, request);
+  bool later = false;
+  Reply answered = answer(request, sender, later);
+  if (later) {
+    access_.waits(sender.route, request.id);
+    return;
+  }
   answered.id = request.id;
   reply(sender.route, std::move(answered));
 }

@@ -83,10 +83,11 @@ Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bo
   std::string scope_text = scope;
   if (words.size() == 2)
     scope_text += " " + words[1];
-  notice(Notice::Level::info, fmt::format("{} {} by {}", request.command, scope_text, sender.node));
+  const std::string& by = sender.key_name.empty() ? sender.node : sender.key_name;
+  notice(Notice::Level::info, fmt::format("{} {} by {}", request.command, scope_text, by));
   if (waiting.enable)
     for (const std::string& name : waiting.nodes)
-      broadcast_.switch_node(name, enable, sender.node, parts_.clock.now());
+      broadcast_.switch_node(name, enable, by, parts_.clock.now());
   if (broadcast_.published())
     plan({.links_changed = false,
           .demand_changed = true,

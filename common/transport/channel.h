@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "common/core/access.h"
 #include "common/core/result.h"
 
 namespace heddle {
@@ -18,8 +19,9 @@ using Payload = std::span<const std::byte>;
 struct Peer {
   std::string route;  // opaque: where to send an answer
   std::string key;    // the peer's CURVE public key in Z85; empty on a plain transport
-  std::string
-      name;  // whose key that is, by its file's name among the authorised ones; empty likewise
+  // Whose key that is, by its file's name among the authorised ones; empty likewise.
+  std::string name;
+  KeyRole role{KeyRole::unstated};  // what it may do, by its file's folder
   bool operator==(const Peer&) const = default;
 };
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <set>
 #include <system_error>
+#include <utility>
 
 namespace heddle {
 
@@ -97,6 +98,30 @@ std::filesystem::path public_file(const std::filesystem::path& file) {
   return file.string() + ".pub";
 }
 
+// Adds a folder's key files, in the order of their names.
+Result<void> list_keys(const std::filesystem::path& folder, KeyRole role,
+                       std::vector<std::pair<std::filesystem::path, KeyRole>>& out) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    // Editors and copies leave hidden files behind, for a moment or for ever.
+    if (name.ends_with(".pub") && !name.starts_with('.'))
+      files.push_back(it->path());
+  }
+  if (error) {
+    const Errc code = error == std::errc::permission_denied           ? Errc::permission
+                      : error == std::errc::no_such_file_or_directory ? Errc::not_found
+                                                                      : Errc::io;
+    return fail(code, fmt::format("{}: {}", folder.string(), error.message()));
+  }
+  std::ranges::sort(files);
+  for (auto& file : files)
+    out.emplace_back(std::move(file), role);
+  return {};
+}
+
 }  // namespace
 
 bool is_key(std::string_view text) {
@@ -142,41 +167,43 @@ Result<std::string> load_public_key(const std::filesystem::path& file) {
   return read_key(file, false);
 }
 
-Result<AuthorisedKeys> load_authorised_keys(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::vector<std::filesystem::path> files;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    // Editors and copies leave hidden files behind, for a moment or for ever.
-    if (name.ends_with(".pub") && !name.starts_with('.'))
-      files.push_back(it->path());
-  }
-  if (error) {
-    const Errc code = error == std::errc::permission_denied           ? Errc::permission
-                      : error == std::errc::no_such_file_or_directory ? Errc::not_found
-                                                                      : Errc::io;
-    return fail(code, fmt::format("{}: {}", folder.string(), error.message()));
-  }
-  std::ranges::sort(files);
+std::filesystem::path role_folder(const std::filesystem::path& folder, KeyRole role) {
+  return role == KeyRole::unstated ? folder : folder / (std::string(to_string(role)) + "s");
+}
 
+Result<AuthorisedKeys> load_authorised_keys(const std::filesystem::path& folder) {
+  std::vector<std::pair<std::filesystem::path, KeyRole>> files;
+  std::error_code error;
+  const bool stated =
+      std::filesystem::is_directory(role_folder(folder, KeyRole::operator_key), error);
+  if (auto listed = list_keys(folder, stated ? KeyRole::agent_key : KeyRole::unstated, files);
+      !listed)
+    return tl::unexpected(listed.error());
   AuthorisedKeys keys;
+  for (const KeyRole role : {KeyRole::agent_key, KeyRole::operator_key, KeyRole::viewer_key})
+    if (auto listed = list_keys(role_folder(folder, role), role, files);
+        !listed && listed.error().code != Errc::not_found)
+      keys.problems.push_back(listed.error().message);
+
+  std::map<std::string, std::filesystem::path> file_of;
   std::set<std::string> claimed_twice;
-  for (const auto& file : files) {
+  for (const auto& [file, role] : files) {
     const auto key = load_public_key(file);
     if (!key) {
       keys.problems.push_back(key.error().message);
       continue;
     }
-    const auto [first, fresh] = keys.name_by_key.try_emplace(*key, file.stem().string());
-    if (!fresh) {
-      keys.problems.push_back(fmt::format("{}: holds the same key as {}.pub; neither is authorised",
-                                          file.string(), first->second));
+    const auto [first, fresh] = file_of.try_emplace(*key, file);
+    if (fresh) {
+      keys.owners[*key] = {.name = file.stem().string(), .role = role};
+    } else {
+      keys.problems.push_back(fmt::format("{}: holds the same key as {}; neither is authorised",
+                                          file.string(), first->second.string()));
       claimed_twice.insert(*key);
     }
   }
   for (const std::string& key : claimed_twice)
-    keys.name_by_key.erase(key);
+    keys.owners.erase(key);
   return keys;
 }
 

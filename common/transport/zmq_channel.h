@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +32,8 @@ struct ChannelLimits {
 struct ServerOptions {
   std::string endpoint;           // "tcp://10.255.0.1:7117", "tcp://*:7117"; port * is any free one
   std::optional<KeyPair> keys{};  // none: plain, see allow_plain
-  // Folder of NAME.pub files, read again when it changes. From a key that is taken out nothing is
-  // heard any more, within a second, and nothing is sent to it. Needed with keys.
+  // The folder of authorised keys (keys.h), read again when it changes. From a key that is taken
+  // out nothing is heard any more, within a second, and nothing is sent to it. Needed with keys.
   std::filesystem::path authorised_keys{};
   bool allow_plain{};  // plain on other than loopback and ipc: only for who asks for it by
                        // name
@@ -48,6 +49,18 @@ class ZmqServerChannel final : public ServerChannel {
 
   void on_message(Handler handler) override;
   Result<void> send(const Peer& peer, Payload payload) override;
+
+  // Called for connections under an unknown key and for what comes under a key that was taken out;
+  // both are in the log already. Strangers can make as many as they like: it is called at most 20
+  // times a minute.
+  struct Refused {
+    std::string address;  // empty: it was connected already
+    std::string key;      // Z85; empty: none was shown
+    std::string reason;
+  };
+  void on_refusal(std::function<void(const Refused&)> handler);
+  // Called at once, and whenever the folder of authorised keys was read again.
+  void on_keys(std::function<void(const AuthorisedKeys&)> handler);
 
   // Where it listens, with the port that was chosen.
   const std::string& endpoint() const;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "common/runtime/log.h"
 #include "common/runtime/system_clock.h"
@@ -22,7 +23,8 @@ namespace {
 // rest.
 class RefusalLog {
  public:
-  void note(const std::string& line) {
+  // False if it is one too many.
+  bool note(const std::string& line) {
     const Time now = SystemClock().now();
     if (now - window_ >= std::chrono::minutes(1)) {
       if (count_ > kLines)
@@ -30,8 +32,10 @@ class RefusalLog {
       window_ = now;
       count_ = 0;
     }
-    if (++count_ <= kLines)
-      log_warning("{}", line);
+    if (++count_ > kLines)
+      return false;
+    log_warning("{}", line);
+    return true;
   }
 
  private:
@@ -50,12 +54,17 @@ class ZmqServerChannel::Impl {
   Result<void> send(const Peer& peer, Payload payload);
 
   Handler handler_;
+  std::function<void(const Refused&)> refused_;
+  std::function<void(const AuthorisedKeys&)> keys_read_;
   std::string endpoint_;
+  AuthorisedKeys authorised_;
 
  private:
   Result<void> start_authentication();
   Result<void> bind();
   Result<void> watch();
+  Result<void> watch_folders();
+  void refuse(Refused refused, const std::string& line);
   void load_authorised(AuthorisedKeys keys);
   void reload_authorised();
   void receive();
@@ -66,12 +75,12 @@ class ZmqServerChannel::Impl {
 
   EventLoop& loop_;
   ServerOptions options_;
-  AuthorisedKeys authorised_;
   RefusalLog refusals_;
   // Destroyed from the end: sources, then sockets, then the context, which waits for its sockets.
   Context context_;
   Socket router_, monitor_, zap_;
-  EventSource router_source_, monitor_source_, zap_source_, folder_source_, reload_timer_;
+  EventSource router_source_, monitor_source_, zap_source_, reload_timer_;
+  std::vector<EventSource> folder_sources_;
 };
 
 Result<void> ZmqServerChannel::Impl::start() {
@@ -155,19 +164,36 @@ Result<void> ZmqServerChannel::Impl::watch() {
   if (!zap)
     return tl::unexpected(zap.error());
   zap_source_ = std::move(*zap);
+  return watch_folders();
+}
+
+Result<void> ZmqServerChannel::Impl::watch_folders() {
   // Many files change at once when keys are copied in, so they are read once, a moment later.
-  auto folder = loop_.on_change(options_.authorised_keys, [this](std::string_view) {
+  const auto changed = [this](std::string_view) {
     if (reload_timer_)
       return;
     reload_timer_ = loop_.at(SystemClock().now() + std::chrono::milliseconds(200), [this] {
       reload_timer_ = {};
       reload_authorised();
     });
-  });
-  if (!folder)
-    return tl::unexpected(folder.error());
-  folder_source_ = std::move(*folder);
+  };
+  std::vector<EventSource> sources;
+  for (const KeyRole role :
+       {KeyRole::unstated, KeyRole::agent_key, KeyRole::viewer_key, KeyRole::operator_key}) {
+    auto source = loop_.on_change(role_folder(options_.authorised_keys, role), changed);
+    if (source)
+      sources.push_back(std::move(*source));
+    // A role's folder may be made later, which the folder around it tells.
+    else if (role == KeyRole::unstated)
+      return tl::unexpected(source.error());
+  }
+  folder_sources_ = std::move(sources);
   return {};
+}
+
+void ZmqServerChannel::Impl::refuse(Refused refused, const std::string& line) {
+  if (refusals_.note(line) && refused_)
+    refused_(refused);
 }
 
 void ZmqServerChannel::Impl::load_authorised(AuthorisedKeys keys) {
@@ -177,6 +203,9 @@ void ZmqServerChannel::Impl::load_authorised(AuthorisedKeys keys) {
 }
 
 void ZmqServerChannel::Impl::reload_authorised() {
+  // Watched before they are read: what changes in between is told, and read once more.
+  if (const auto watched = watch_folders(); !watched)
+    log_warning("changes of authorised keys may go unnoticed: {}", watched.error().message);
   auto keys = load_authorised_keys(options_.authorised_keys);
   if (!keys) {
     // A folder that is being replaced must not cut every agent off.
@@ -184,7 +213,9 @@ void ZmqServerChannel::Impl::reload_authorised() {
     return;
   }
   load_authorised(std::move(*keys));
-  log_info("authorised keys read again: {}", authorised_.name_by_key.size());
+  log_info("authorised keys read again: {}", authorised_.owners.size());
+  if (keys_read_)
+    keys_read_(authorised_);
 }
 
 // One message a turn, so that timers and other sources get theirs.
@@ -196,16 +227,18 @@ void ZmqServerChannel::Impl::receive() {
     drop_rest(router_.get(), payload);
     return;
   }
-  Peer peer{.route = std::string(route.text()), .key = {}, .name = {}};
+  Peer peer{.route = std::string(route.text()), .key = {}, .name = {}, .role = {}};
   if (!plain()) {
     peer.key = payload.property("User-Id");
-    const auto it = authorised_.name_by_key.find(peer.key);
-    if (it == authorised_.name_by_key.end()) {
-      refusals_.note(fmt::format("dropped a message under key {}: no longer in {}", peer.key,
-                                 options_.authorised_keys.string()));
+    const auto it = authorised_.owners.find(peer.key);
+    if (it == authorised_.owners.end()) {
+      refuse({.address = {}, .key = peer.key, .reason = "the key is no longer authorised"},
+             fmt::format("dropped a message under key {}: no longer in {}", peer.key,
+                         options_.authorised_keys.string()));
       return;
     }
-    peer.name = it->second;
+    peer.name = it->second.name;
+    peer.role = it->second.role;
   }
   if (handler_)
     handler_(peer, payload.bytes());
@@ -231,10 +264,13 @@ void ZmqServerChannel::Impl::authenticate() {
     key = text.data();
   }
   drop_rest(zap_.get(), request[std::min(n, request.size() - 1)]);
-  const bool known = authorised_.name_by_key.contains(key);
+  const bool known = authorised_.owners.contains(key);
   if (!known) {
-    refusals_.note(fmt::format("refused a connection from {}: its key {} is not in {}",
-                               request[3].text(), key, options_.authorised_keys.string()));
+    refuse({.address = std::string(request[3].text()),
+            .key = key,
+            .reason = "the key is not authorised"},
+           fmt::format("refused a connection from {}: its key {} is not in {}", request[3].text(),
+                       key, options_.authorised_keys.string()));
   }
   const std::string_view user = known ? std::string_view(key) : std::string_view();
   const std::array<std::string_view, 6> reply{
@@ -269,7 +305,7 @@ Result<void> ZmqServerChannel::Impl::send(const Peer& peer, Payload payload) {
     return fail(Errc::invalid_argument,
                 fmt::format("a message of {} octets is too long", payload.size()));
   }
-  if (!plain() && !authorised_.name_by_key.contains(peer.key)) {
+  if (!plain() && !authorised_.owners.contains(peer.key)) {
     return fail(Errc::permission, fmt::format("the key of {} is no longer authorised", peer.name));
   }
   if (zmq_send(router_.get(), peer.route.data(), peer.route.size(), ZMQ_SNDMORE | ZMQ_DONTWAIT) <
@@ -302,6 +338,15 @@ void ZmqServerChannel::on_message(Handler handler) {
 
 Result<void> ZmqServerChannel::send(const Peer& peer, Payload payload) {
   return impl_->send(peer, payload);
+}
+
+void ZmqServerChannel::on_refusal(std::function<void(const Refused&)> handler) {
+  impl_->refused_ = std::move(handler);
+}
+
+void ZmqServerChannel::on_keys(std::function<void(const AuthorisedKeys&)> handler) {
+  impl_->keys_read_ = std::move(handler);
+  impl_->keys_read_(impl_->authorised_);
 }
 
 const std::string& ZmqServerChannel::endpoint() const {

@@ -93,9 +93,23 @@ void Broadcast::refuse(const Sender& sender, Errc code, std::string reason, Time
   if (last != refused_.end() && now - last->second < kLeastSilence)
     return;
   notices_({Notice::Level::warning, fmt::format("refused {}: {}", sender.node, reason)});
+  if (refusals_)
+    refusals_(sender, reason);
   refused_[sender.route] = now;
   // Somebody who is gone needs no answer.
   (void)port_.send(sender.route, Refusal{.code = code, .reason = std::move(reason)});
+}
+
+// Why the sender's key does not make it the agent that it says it is; empty if it does.
+std::string Broadcast::foreign_key(const Sender& sender) {
+  if (sender.key_name.empty())
+    return {};
+  if (sender.role == KeyRole::viewer_key || sender.role == KeyRole::operator_key)
+    return fmt::format("the key '{}' is of the role '{}' and speaks for no node", sender.key_name,
+                       to_string(sender.role));
+  if (sender.key_name != sender.node)
+    return fmt::format("the key of '{}' does not speak for '{}'", sender.key_name, sender.node);
+  return {};
 }
 
 void Broadcast::disconnect(AgentState& agent, const std::string& why) {
@@ -133,10 +147,8 @@ void Broadcast::show(const std::string& node, PlanVersion held) {
 }
 
 bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
-  if (!sender.key_name.empty() && sender.key_name != sender.node) {
-    refuse(sender, Errc::permission,
-           fmt::format("the key of '{}' does not speak for '{}'", sender.key_name, sender.node),
-           now);
+  if (std::string why = foreign_key(sender); !why.empty()) {
+    refuse(sender, Errc::permission, std::move(why), now);
     return false;
   }
   if (!nodes_.contains(sender.node)) {
@@ -217,10 +229,8 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
 }
 
 bool Broadcast::admit(const Sender& sender, Time now) {
-  if (!sender.key_name.empty() && sender.key_name != sender.node) {
-    refuse(sender, Errc::permission,
-           fmt::format("the key of '{}' does not speak for '{}'", sender.key_name, sender.node),
-           now);
+  if (std::string why = foreign_key(sender); !why.empty()) {
+    refuse(sender, Errc::permission, std::move(why), now);
     return false;
   }
   const auto found = agents_.find(sender.node);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/core/access.h"
 #include "common/core/messages.h"
 #include "common/core/plan.h"
 #include "coordinator/broadcast/reign.h"
@@ -40,6 +41,7 @@ struct Sender {
   std::string route;
   std::string node;
   std::string key_name;
+  KeyRole role{KeyRole::unstated};  // of its key
 };
 
 struct BroadcastConfig {
@@ -111,8 +113,11 @@ class Broadcast {
   void withdraw();
   // Whether this sender may speak as the agent that it says it is.
   bool entitled(const Sender& sender) const {
-    return nodes_.contains(sender.node) &&
-           (sender.key_name.empty() || sender.key_name == sender.node);
+    return nodes_.contains(sender.node) && foreign_key(sender).empty();
+  }
+  // Told of every agent that is refused, and why.
+  void on_refusal(std::function<void(const Sender&, const std::string& why)> handler) {
+    refusals_ = std::move(handler);
   }
 
   // The off switch. Returns the nodes concerned that were known to be otherwise.
@@ -136,6 +141,7 @@ class Broadcast {
   void send(AgentState& agent, const Message& message);
   void send_part(AgentState& agent, bool as_snapshot, Time now);
   void refuse(const Sender& sender, Errc code, std::string reason, Time now);
+  static std::string foreign_key(const Sender& sender);
   void disconnect(AgentState& agent, const std::string& why);
   bool alive_elsewhere(AgentState& agent, const Sender& sender, Time now);
   bool believable(const Sender& sender, PlanVersion held, Time now);
@@ -147,6 +153,7 @@ class Broadcast {
   Reign& reign_;
   MessagePort& port_;
   NoticeHandler notices_;
+  std::function<void(const Sender&, const std::string&)> refusals_;
   std::set<std::string> nodes_;
   std::map<std::string, AgentState> agents_;
   std::map<std::string, Time>

@@ -71,6 +71,7 @@ struct Bench {
                                                                  .port = port,
                                                                  .history = *history,
                                                                  .store = store,
+                                                                 .audit = audit,
                                                                  .clock = clock,
                                                                  .log = [](const Notice&) {}},
                                                 std::vector<JobDeclaration>{}, OperatorState{});
@@ -154,6 +155,7 @@ struct Bench {
   std::filesystem::path folder;
   HandClock clock;
   MemoryStore store;
+  MemoryAudit audit;
   Reign reign{*Reign::begin(store)};
   Nowhere channel;
   ChannelPort port{channel};

@@ -90,6 +90,12 @@ class MemoryStore final : public StateStore {
   OperatorState operators;
 };
 
+class MemoryAudit final : public AuditLog {
+ public:
+  void keep(const AuditRecord& record) override { records.push_back(record); }
+  std::vector<AuditRecord> records;
+};
+
 // What an agent does by the protocol, without a kernel.
 struct FakeAgent {
   std::string node;
@@ -167,13 +173,13 @@ class FakeCluster final : public MessagePort {
     settings.flows = {.elephant_rate = Rate{1e6}, .elephant_message = {1 << 20}, .memory = 10s};
     settings.broadcast = {.report_interval = 200ms, .lease = 5s, .resend_first = 200ms};
     settings.period = 250ms;
+    settings.decide.dwell = 0ms;  // tests that are about it set it
     settings.software = "0.1.0";
     for (const auto& leaf : topology.leaves())
       add(leaf.name, Role::leaf, Mode::program);
     for (const auto& host : topology.hosts())
       add(host.name, Role::host, Mode::observe);
     for (auto& [name, agent] : agents)
-    settings.decide.dwell = 0ms;  // tests that are about it set it
       if (const auto leaf = topology.find_leaf(name)) {
         for (const CableId id : topology[*leaf].cables)
           agent.ports.push_back({topology[id].leaf_port, true, 0, 0});
@@ -202,6 +208,7 @@ class FakeCluster final : public MessagePort {
                          .port = *this,
                          .history = history,
                          .store = store,
+                         .audit = audit,
                          .clock = clock,
                          .log = [this](const Notice& notice) { log.push_back(notice.text); }},
         std::move(jobs), store.operators);
@@ -340,6 +347,7 @@ class FakeCluster final : public MessagePort {
   HandClock clock;
   MemoryHistory history;
   MemoryStore store;
+  MemoryAudit audit;
   std::unique_ptr<Optimiser> optimiser{make_optimiser("heddle")};
   CoordinatorSettings settings;
   std::optional<Reign> reign;

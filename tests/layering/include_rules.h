@@ -111,6 +111,7 @@ inline const std::vector<Rule>& rules() {
       {"coordinator/cli/main.cpp", {}, {"unistd.h"}},
       {"coordinator/", kCore + kWire + kRuntime + kPort + kStages, kText},
       {"coordinator/state_store.cpp", kCore, kText + kPosix},
+      {"coordinator/file_audit_log.cpp", kCore + kStages, kText + kPosix},
       {"coordinator/loop_executor", kCore + kRuntime, kText + kPosix},
       {"coordinator/main.cpp", kCore + kWire + kRuntime + kStages + Words{"common/transport/"},
        kText + kPosix},

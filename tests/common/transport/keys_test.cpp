@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <map>
+
 #include "tests/common/transport/support.h"
 
 namespace heddle {
@@ -98,7 +100,8 @@ TEST(AuthorisedKeys, BearTheNamesOfTheirFiles) {
   folder.write(".leaf1.pub.swp", "an editor's");
   const auto keys = load_authorised_keys(folder.path());
   ASSERT_TRUE(keys) << keys.error().message;
-  EXPECT_THAT(keys->name_by_key, UnorderedElementsAre(Pair(a, "leaf1"), Pair(b, "h1-2")));
+  EXPECT_THAT(keys->owners, UnorderedElementsAre(Pair(a, KeyOwner{"leaf1", KeyRole::unstated}),
+                                                 Pair(b, KeyOwner{"h1-2", KeyRole::unstated})));
   EXPECT_THAT(keys->problems, ElementsAre());
 }
 
@@ -112,9 +115,43 @@ TEST(AuthorisedKeys, AKeyInTwoFilesAuthorisesNobody) {
   folder.write("leaf4.pub", "damaged");
   const auto keys = load_authorised_keys(folder.path());
   ASSERT_TRUE(keys);
-  EXPECT_TRUE(keys->name_by_key.empty());
+  EXPECT_TRUE(keys->owners.empty());
   EXPECT_THAT(keys->problems,
               ElementsAre(HasSubstr("leaf2.pub"), HasSubstr("leaf3.pub"), HasSubstr("leaf4.pub")));
+}
+
+TEST(AuthorisedKeys, MayDoWhatTheirFolderSays) {
+  const TemporaryFolder folder;
+  std::map<std::string, std::string> key;
+  for (const char* place : {"agents/leaf1", "viewers/wall", "operators/alice", "leaf2"}) {
+    std::filesystem::create_directories((folder.path() / place).parent_path());
+    key[place] = generate_keys().value().public_key;
+    folder.write(std::string(place) + ".pub", key[place]);
+  }
+  const auto keys = load_authorised_keys(folder.path());
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_THAT(
+      keys->owners,
+      UnorderedElementsAre(Pair(key["agents/leaf1"], KeyOwner{"leaf1", KeyRole::agent_key}),
+                           Pair(key["viewers/wall"], KeyOwner{"wall", KeyRole::viewer_key}),
+                           Pair(key["operators/alice"], KeyOwner{"alice", KeyRole::operator_key}),
+                           // Where operators are named, nobody becomes one by not being a node.
+                           Pair(key["leaf2"], KeyOwner{"leaf2", KeyRole::agent_key})));
+  EXPECT_THAT(keys->problems, ElementsAre());
+}
+
+// A viewer's key copied among the operators' must not make its owner both.
+TEST(AuthorisedKeys, AKeyInTwoFoldersAuthorisesNobody) {
+  const TemporaryFolder folder;
+  const std::string key = generate_keys().value().public_key;
+  for (const char* role : {"viewers", "operators"}) {
+    std::filesystem::create_directory(folder.path() / role);
+    folder.write(std::string(role) + "/alice.pub", key);
+  }
+  const auto keys = load_authorised_keys(folder.path());
+  ASSERT_TRUE(keys);
+  EXPECT_TRUE(keys->owners.empty());
+  EXPECT_THAT(keys->problems, ElementsAre(HasSubstr("viewers/alice.pub")));
 }
 
 TEST(AuthorisedKeys, AFolderThatIsNotThereIsAnError) {

@@ -140,6 +140,40 @@ TEST_F(ZmqChannel, AnUnknownClientKeyIsRefusedUntilItIsAuthorised) {
   EXPECT_EQ(peer_->name, "leaf7");
 }
 
+// A role's folder that is made after the start is noticed, and with it what each key may do.
+TEST_F(ZmqChannel, TellsWhatAKeyMayDoByItsFolderAndFollowsItsChanges) {
+  listen();
+  std::vector<AuthorisedKeys> read;
+  server_->on_keys([&](const AuthorisedKeys& keys) { read.push_back(keys); });
+  ASSERT_EQ(read.size(), 1U) << "what is known at once";
+  connect();
+  ASSERT_TRUE(await(*loop_, [&] { return connected_; })) << reason_;
+  EXPECT_TRUE(echoes("one"));
+  EXPECT_EQ(peer_->role, KeyRole::unstated);
+  std::filesystem::create_directory(folder_.path() / "viewers");
+  ASSERT_TRUE(await(*loop_, [&] { return read.size() == 2; }));
+  std::filesystem::rename(folder_.path() / "leaf1.pub", folder_.path() / "viewers" / "wall.pub");
+  ASSERT_TRUE(await(*loop_, [&] {
+    const auto owner = read.back().owners.find(client_keys_.public_key);
+    return owner != read.back().owners.end() && owner->second.role == KeyRole::viewer_key;
+  }));
+  EXPECT_TRUE(echoes("two")) << "the connection goes on";
+  EXPECT_EQ(peer_->name, "wall");
+  EXPECT_EQ(peer_->role, KeyRole::viewer_key);
+}
+
+TEST_F(ZmqChannel, TellsOfConnectionsThatItRefuses) {
+  client_keys_ = generate_keys().value();
+  listen();
+  std::vector<ZmqServerChannel::Refused> refused;
+  server_->on_refusal([&](const auto& one) { refused.push_back(one); });
+  connect();
+  ASSERT_TRUE(await(*loop_, [&] { return !refused.empty(); }));
+  EXPECT_EQ(refused.front().key, client_keys_.public_key);
+  EXPECT_THAT(refused.front().address, HasSubstr("127.0.0.1"));
+  EXPECT_THAT(refused.front().reason, HasSubstr("not authorised"));
+}
+
 TEST_F(ZmqChannel, AKeyThatIsTakenOutIsNeitherHeardNorSpokenTo) {
   listen();
   connect();
