@@ -30,6 +30,8 @@ struct FlowCounter {
   // Attributes that the machine of the sender joins to its subflows; 0: not known.
   std::uint32_t local_qpn{};
   std::uint32_t pid{};
+  std::string label{};         // what the process works for: "slurm:1234.0"; empty: not known
+  std::string label_origin{};  // where that was read: "cgroup"
   PeerOrigin peer{};
   // Its queue pair is there, but nothing here sees what it sends: bytes and packets mean nothing.
   bool unobservable{};

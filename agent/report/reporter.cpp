@@ -60,6 +60,8 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
           // in here.
           .reset = went_back || (other && (!is_new || reading->gap)),
           .bytes_error = flow.bytes_error,
+          .label = flow.label,
+          .label_origin = flow.label_origin,
           .local_qpn = flow.local_qpn,
           .pid = flow.pid,
           .peer = flow.peer,
