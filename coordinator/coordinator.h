@@ -99,7 +99,13 @@ class Coordinator {
 
   // planning.cpp
   void plan(const Situation& cause);
-  void keep_to_budget(std::vector<Candidate>& candidates, Decision& decision) const;
+  struct Chosen {
+    Candidates candidates;
+    Decision decision;
+  };
+  Chosen choose(PlanningProblem& planning, const Optimiser& optimiser,
+                const Situation& situation) const;
+  void keep_to_budget(const PlanningProblem& planning, Chosen& chosen) const;
   bool wait_for_quiet(const Situation& situation, const Routing& routing);
   void note_decision(std::string outcome, std::string reason, std::uint64_t moves);
   void look_for_quiet_now();

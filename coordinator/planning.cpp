@@ -107,6 +107,22 @@ std::uint64_t Coordinator::situation_signature() const {
   return hash;
 }
 
+// What would be planned for a problem, and why. What was moved just now is held fast in it.
+Coordinator::Chosen Coordinator::choose(PlanningProblem& planning, const Optimiser& optimiser,
+                                        const Situation& situation) const {
+  const auto units =
+      static_cast<std::size_t>(std::ranges::count(planning.units, true, &Unit::pinnable));
+  const std::uint32_t held = dwell_.hold(planning, parts_.clock.now());
+  Chosen chosen{.candidates = make_candidates(planning, optimiser, settings_.seed), .decision = {}};
+  chosen.decision = decide(chosen.candidates.list, units, situation, settings_.decide);
+  if (chosen.decision.chosen)
+    keep_to_budget(planning, chosen);
+  if (held > 0)
+    chosen.decision.reason += fmt::format("; {} moved less than {:.0f} s ago stay{}", held,
+                                          seconds(settings_.decide.dwell), held == 1 ? "s" : "");
+  return chosen;
+}
+
 void Coordinator::plan(const Situation& cause) {
   prediction_ = predict(topology_, flows_, declared(), &prediction_);
   std::erase_if(failing_,
@@ -119,22 +135,12 @@ void Coordinator::plan(const Situation& cause) {
                              (quiet_wait_ && quiet_wait_->situation.demand_changed);
   signature_ = signature;
 
-  const auto units =
-      static_cast<std::size_t>(std::ranges::count(planning_.units, true, &Unit::pinnable));
-  const std::uint32_t held = dwell_.hold(planning_, parts_.clock.now());
-  Candidates candidates = make_candidates(planning_, parts_.optimiser, settings_.seed);
+  auto [candidates, decision] = choose(planning_, parts_.optimiser, situation);
   for (const std::string& note : candidates.notes)
     if (notes_.insert(note).second)
       notice(Notice::Level::info, note);
   if (notes_.size() > 1000)
     notes_.clear();
-
-  Decision decision = decide(candidates.list, units, situation, settings_.decide);
-  if (decision.chosen)
-    keep_to_budget(candidates.list, decision);
-  if (held > 0)
-    decision.reason += fmt::format("; {} moved less than {:.0f} s ago stay{}", held,
-                                   seconds(settings_.decide.dwell), held == 1 ? "s" : "");
   routing_ = planning_.problem.current;
   efficiency_.reset();
   std::uint32_t moves = 0;
@@ -168,13 +174,15 @@ void Coordinator::plan(const Situation& cause) {
 }
 
 // More moves than one plan may have become the first step of them.
-void Coordinator::keep_to_budget(std::vector<Candidate>& candidates, Decision& decision) const {
+void Coordinator::keep_to_budget(const PlanningProblem& planning, Chosen& chosen) const {
+  std::vector<Candidate>& candidates = chosen.candidates.list;
+  Decision& decision = chosen.decision;
   const std::uint32_t budget = settings_.decide.moves_per_plan;
   Candidate& goal = candidates[*decision.chosen];
-  const std::uint32_t wanted = voluntary_moves(planning_, goal.routing);
+  const std::uint32_t wanted = voluntary_moves(planning, goal.routing);
   if (budget == 0 || wanted <= budget)
     return;
-  if (auto step = step_towards(planning_, goal, candidates.front(), budget)) {
+  if (auto step = step_towards(planning, goal, candidates.front(), budget)) {
     goal = std::move(*step);
     decision.reason += fmt::format("; the first {} of {} moves", budget, wanted);
     return;
@@ -240,17 +248,7 @@ void Coordinator::note_decision(std::string outcome, std::string reason, std::ui
 // What is not known of every flow of a job promises nothing for it (safety rule 7).
 void Coordinator::judge(Efficiency efficiency) {
   judged_ = judged_jobs(planning_, routing_);
-  const auto jobs = static_cast<double>(std::ranges::count(judged_, true));
-  if (jobs == 0)
-    return;
-  efficiency.worst = 1.0;
-  efficiency.mean = 0.0;
-  for (std::size_t j = 0; j < judged_.size(); ++j)
-    if (judged_[j]) {
-      efficiency.worst = std::min(efficiency.worst, efficiency.by_job[j]);
-      efficiency.mean += efficiency.by_job[j] / jobs;
-    }
-  efficiency_ = std::move(efficiency);
+  efficiency_ = of_judged(std::move(efficiency), judged_);
 }
 
 void Coordinator::take(PlanAndMoves next, std::string reason) {

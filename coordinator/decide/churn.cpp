@@ -104,7 +104,7 @@ void Dwell::moved(const PlanningProblem& planning, const Routing& routing, Time 
   }
 }
 
-std::uint32_t Dwell::hold(PlanningProblem& planning, Time now) {
+std::uint32_t Dwell::hold(PlanningProblem& planning, Time now) const {
   std::uint32_t held = 0;
   if (until_.empty())
     return held;

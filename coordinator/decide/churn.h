@@ -31,7 +31,7 @@ class Dwell {
   // `routing` becomes the plan: what it moves is to dwell.
   void moved(const PlanningProblem& planning, const Routing& routing, Time now);
   // Holds fast what has not dwelt for long enough; how many units those are.
-  std::uint32_t hold(PlanningProblem& planning, Time now);
+  std::uint32_t hold(PlanningProblem& planning, Time now) const;
 
  private:
   Duration dwell_;

@@ -68,6 +68,8 @@ std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& in
 // By job: whether its efficiency under `routing` is known, as every subflow of it has a path
 // there.
 std::vector<bool> judged_jobs(const PlanningProblem& planning, const Routing& routing);
+// Worst and mean of the judged jobs alone; nothing if there is none.
+std::optional<Efficiency> of_judged(Efficiency efficiency, const std::vector<bool>& judged);
 
 // Whether the path crosses only live links and is offered by routing.
 bool usable(const Problem& problem, const Path& path);

@@ -292,6 +292,20 @@ std::vector<bool> judged_jobs(const PlanningProblem& planning, const Routing& ro
   return judged;
 }
 
+std::optional<Efficiency> of_judged(Efficiency efficiency, const std::vector<bool>& judged) {
+  const auto jobs = static_cast<double>(std::ranges::count(judged, true));
+  if (jobs == 0)
+    return std::nullopt;
+  efficiency.worst = 1.0;
+  efficiency.mean = 0.0;
+  for (std::size_t j = 0; j < judged.size(); ++j)
+    if (judged[j]) {
+      efficiency.worst = std::min(efficiency.worst, efficiency.by_job[j]);
+      efficiency.mean += efficiency.by_job[j] / jobs;
+    }
+  return efficiency;
+}
+
 Candidates make_candidates(const PlanningProblem& planning, const Optimiser& optimiser,
                            std::uint64_t seed) {
   Candidates result;
