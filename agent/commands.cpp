@@ -35,15 +35,19 @@ Result<std::size_t> count_pins(RouteKernel& kernel, const RoutingRanges& ranges)
   const Result<KernelState> state = kernel.read_ours();
   if (!state)
     return tl::unexpected(state.error());
-  return static_cast<std::size_t>(
-      std::ranges::count_if(state->routes, [&ranges](const KernelRoute& route) {
-        return route.protocol == ranges.protocol && ranges.owns_table(route.table);
-      }));
+  const auto routes = std::ranges::count_if(state->routes, [&ranges](const KernelRoute& route) {
+    return route.protocol == ranges.protocol && ranges.owns_table(route.table);
+  });
+  return static_cast<std::size_t>(routes) +
+         (state->mark_table ? state->mark_table->flows.size() : 0);
 }
 
 void print(const FlushReport& report) {
-  fmt::print("removed {} routes, {} rules, {} next hops\n", report.routes, report.rules,
+  fmt::print("removed {} routes, {} rules, {} next hops", report.routes, report.rules,
              report.next_hops);
+  if (report.marks > 0)
+    fmt::print(", {} marks", report.marks);
+  fmt::print("\n");
   for (const std::string& foreign : report.left_alone)
     fmt::print("left alone, not ours: {}\n", foreign);
 }
@@ -104,7 +108,8 @@ ProgramConfig program_config(const AgentConfig& config) {
   return {.mode = Mode::program,
           .uplinks = config.uplinks,
           .host_ports = config.host_ports,
-          .ranges = config.routing};
+          .ranges = config.routing,
+          .enforcer = config.enforcer};
 }
 
 }  // namespace

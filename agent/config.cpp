@@ -72,6 +72,9 @@ Result<AgentConfig> read_config(ConfigReader reader) {
   reader.read("host_ports", config.host_ports);
   if (config.mode == Mode::program && config.host_ports.empty())
     reader.problem("host_ports", "needed to program a leaf");
+  reader.read_choice(
+      "enforcer", config.enforcer,
+      {{"port-tables", Enforcer::port_tables}, {"flow-marks", Enforcer::flow_marks}});
   read_routing(reader.section("routing"), config.routing);
   reader.read_choice("log_level", config.log_level,
                      {{"error", LogLevel::error},

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/program/enforcer.h"
 #include "agent/program/route_kernel.h"
 #include "common/core/messages.h"
 #include "common/core/result.h"
@@ -33,6 +34,7 @@ struct AgentConfig {
 
   std::vector<std::string> uplinks;     // patterns of interface names
   std::vector<std::string> host_ports;  // likewise
+  Enforcer enforcer{};
   RoutingRanges routing;
   LogLevel log_level{LogLevel::info};
 

@@ -161,6 +161,10 @@ OwnershipFile ownership_of(const AgentConfig& config, const std::string& boot_id
   return OwnershipFile(config.state_dir.string(), boot_id);
 }
 
+NetlinkKernel::Options kernel_options(const AgentConfig& config) {
+  return {.ranges = config.routing, .marks = config.enforcer == Enforcer::flow_marks};
+}
+
 Result<ClientOptions> client_options(const AgentConfig& config) {
   ClientOptions options{.endpoint = config.endpoint,
                         .keys = std::nullopt,
@@ -211,7 +215,7 @@ int run(const AgentConfig& config, const std::string& boot_id) {
   FileStore store(config.state_dir, config.run_dir, boot_id);
   OwnershipFile ownership = ownership_of(config, boot_id);
   TcBpfSource flows(config.watched_ports());
-  Result<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::open({.ranges = config.routing});
+  Result<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::open(kernel_options(config));
   if (!kernel)
     return explain(kernel.error());
   Result<ClientOptions> options = client_options(config);
@@ -340,7 +344,7 @@ int execute(const Arguments& arguments) {
     return enable_command(*config);
 
   const Result<std::unique_ptr<NetlinkKernel>> kernel =
-      NetlinkKernel::open({.ranges = config->routing});
+      NetlinkKernel::open(kernel_options(*config));
   if (!kernel)
     return explain(kernel.error());
   OwnershipFile ownership = ownership_of(*config, *boot_id);

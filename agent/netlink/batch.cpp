@@ -1,5 +1,7 @@
 #include "agent/netlink/batch.h"
 
+#include <arpa/inet.h>
+
 #include "common/core/check.h"
 
 namespace heddle {
@@ -40,8 +42,31 @@ Batch& Batch::text(std::uint16_t type, std::string_view value) {
   return attribute(type, buffer, value.size() + 1);
 }
 
+Batch& Batch::network_number(std::uint16_t type, std::uint32_t value) {
+  return number(type, htonl(value));
+}
+
+Batch& Batch::open(std::uint16_t type) {
+  nests_.push_back(bytes_.size());
+  const nlattr header{.nla_len = NLA_HDRLEN,
+                      .nla_type = static_cast<std::uint16_t>(type | NLA_F_NESTED)};
+  append(&header, sizeof header);
+  return *this;
+}
+
+Batch& Batch::close() {
+  HEDDLE_CHECK(!nests_.empty());
+  const std::size_t at = nests_.back();
+  nests_.pop_back();
+  HEDDLE_CHECK(bytes_.size() - at <= 0xFFFF);
+  const auto length = static_cast<std::uint16_t>(bytes_.size() - at);
+  std::memcpy(bytes_.data() + at + offsetof(nlattr, nla_len), &length, sizeof length);
+  return *this;
+}
+
 void Batch::acknowledge_last() {
   HEDDLE_CHECK(count_ > 0);
+  answered_ = last_sequence();
   std::uint16_t flags{};
   std::byte* const at = bytes_.data() + message_ + offsetof(nlmsghdr, nlmsg_flags);
   std::memcpy(&flags, at, sizeof flags);

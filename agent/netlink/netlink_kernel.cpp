@@ -7,13 +7,16 @@
 #include <linux/netconf.h>
 #include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
 
+#include "agent/netlink/mark_kernel.h"
 #include "agent/netlink/requests.h"
 #include "agent/netlink/socket.h"
 #include "common/core/check.h"
@@ -34,13 +37,61 @@ constexpr int kGroups[] = {RTNLGRP_LINK,      RTNLGRP_NEIGH,   RTNLGRP_IPV4_ROUT
 
 class NetlinkKernel::Impl {
  public:
-  Impl(Options chosen, NetlinkSocket request_socket)
-      : options(chosen), requests(std::move(request_socket)) {}
+  Impl(Options chosen, NetlinkSocket request_socket, MarkKernel mark_kernel)
+      : options(chosen), requests(std::move(request_socket)), marks(std::move(mark_kernel)) {}
+  ~Impl() {
+    if (both >= 0)
+      ::close(both);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   Options options;
   NetlinkSocket requests;
+  MarkKernel marks;
   std::optional<NetlinkSocket> events;
+  int both{-1};  // readable when either kind of notification waits; -1 where there is one kind
   Handler handler;
+
+  Result<void> watch_both() {
+    both = ::epoll_create1(EPOLL_CLOEXEC);
+    for (const int fd : {events->fd(), marks.fd()}) {
+      epoll_event readable{.events = EPOLLIN, .data = {}};
+      if (both < 0 || ::epoll_ctl(both, EPOLL_CTL_ADD, fd, &readable) != 0)
+        return fail(Errc::io, fmt::format("epoll: {}", std::strerror(errno)));
+    }
+    return {};
+  }
+
+  // One change in the order of actions.
+  Result<void> apply_marks(const ChangeMarks& change, std::size_t position,
+                           std::vector<ActionFailure>& failures) {
+    auto refusal = marks.apply(change, options.ranges.mark_table());
+    if (!refusal)
+      return tl::unexpected(refusal.error());
+    if (*refusal)
+      failures.push_back({.action = position,
+                          .error = (*refusal)->error,
+                          .message = std::move((*refusal)->message)});
+    return {};
+  }
+
+  Result<void> apply_routing(std::span<const Action> actions, std::size_t position,
+                             std::vector<ActionFailure>& failures) {
+    Batch batch = requests.batch();
+    for (const Action& action : actions)
+      append_action(batch, action, options.ranges);
+    batch.acknowledge_last();
+    const std::uint32_t first =
+        batch.last_sequence() - static_cast<std::uint32_t>(actions.size()) + 1;
+    return requests.exchange(batch, [&](const nlmsghdr& message) {
+      auto answer = parse_answer(message);
+      if (answer && answer->error != 0)
+        failures.push_back({.action = position + (message.nlmsg_seq - first),
+                            .error = answer->error,
+                            .message = std::move(answer->message)});
+    });
+  }
 
   void emit(const KernelEvent& event) const {
     if (handler)
@@ -85,6 +136,13 @@ class NetlinkKernel::Impl {
     return dump(RTM_GETNEXTHOP, nhmsg{}, state.inconsistent, parse_next_hop, state.next_hops, all)
         .and_then([&] {
           return dump(RTM_GETRULE, rules, state.inconsistent, parse_rule, state.rules, all);
+        })
+        .and_then([&]() -> Result<void> {
+          auto table = marks.read(options.ranges.mark_table(), state.inconsistent);
+          if (!table)
+            return tl::unexpected(table.error());
+          state.mark_table = *std::move(table);
+          return {};
         });
   }
 
@@ -126,7 +184,10 @@ Result<std::unique_ptr<NetlinkKernel>> NetlinkKernel::open(Options options) {
   auto requests = NetlinkSocket::open(kRequestBuffer);
   if (!requests)
     return tl::unexpected(requests.error());
-  auto impl = std::make_unique<Impl>(options, std::move(*requests));
+  auto marks = MarkKernel::open(kRequestBuffer);
+  if (!marks)
+    return tl::unexpected(marks.error());
+  auto impl = std::make_unique<Impl>(options, std::move(*requests), std::move(*marks));
   return std::unique_ptr<NetlinkKernel>(new NetlinkKernel(std::move(impl)));
 }
 
@@ -136,7 +197,7 @@ void NetlinkKernel::on_event(Handler handler) {
 
 int NetlinkKernel::fd() const {
   HEDDLE_CHECK(impl_->events.has_value());
-  return impl_->events->fd();
+  return impl_->both >= 0 ? impl_->both : impl_->events->fd();
 }
 
 Result<void> NetlinkKernel::subscribe() {
@@ -148,7 +209,12 @@ Result<void> NetlinkKernel::subscribe() {
       return joined;
   }
   impl_->events = std::move(*socket);
-  return {};
+  if (!impl_->options.marks)
+    return {};
+  // Without packet rules in the kernel there is nothing to hear of; the probe says so.
+  if (auto heard = impl_->marks.subscribe(impl_->options.event_buffer_bytes); !heard)
+    return heard.error().code == Errc::unsupported ? Result<void>{} : heard;
+  return impl_->watch_both();
 }
 
 void NetlinkKernel::ready() {
@@ -162,6 +228,16 @@ void NetlinkKernel::ready() {
     if (const auto event = parse_event(message))
       impl_->emit(*event);
   };
+  switch (impl_->marks.ready(impl_->options.ranges.mark_table())) {
+    case MarkKernel::News::none:
+      break;
+    case MarkKernel::News::changed:
+      impl_->emit(MarkEvent{});
+      break;
+    case MarkKernel::News::lost:
+      impl_->emit(EventsLost{});
+      break;
+  }
   for (bool lost_before = false;;) {
     const auto more = impl_->events->receive_waiting(visit);
     if (!more) {
@@ -203,7 +279,8 @@ Result<void> NetlinkKernel::probe() {
   if (error == EPERM)
     return fail(Errc::permission,
                 "not allowed to change routes; give the agent CAP_NET_ADMIN (the unit file does)");
-  return {};
+  return impl_->options.marks ? impl_->marks.probe(impl_->options.ranges.mark_table())
+                              : Result<void>{};
 }
 
 Result<KernelState> NetlinkKernel::read() {
@@ -245,22 +322,20 @@ Result<KernelState> NetlinkKernel::read_ours() {
 
 Result<std::vector<ActionFailure>> NetlinkKernel::apply(std::span<const Action> actions) {
   std::vector<ActionFailure> failures;
-  for (std::size_t begin = 0; begin < actions.size(); begin += kActionsAtOnce) {
-    const std::size_t count = std::min(kActionsAtOnce, actions.size() - begin);
-    Batch batch = impl_->requests.batch();
-    for (const Action& action : actions.subspan(begin, count))
-      append_action(batch, action, impl_->options.ranges);
-    batch.acknowledge_last();
-    const std::uint32_t first = batch.last_sequence() - static_cast<std::uint32_t>(count) + 1;
-    const auto done = impl_->requests.exchange(batch, [&](const nlmsghdr& message) {
-      auto answer = parse_answer(message);
-      if (answer && answer->error != 0)
-        failures.push_back({.action = begin + (message.nlmsg_seq - first),
-                            .error = answer->error,
-                            .message = std::move(answer->message)});
-    });
+  for (std::size_t begin = 0; begin < actions.size();) {
+    std::size_t count = 1;
+    Result<void> done;
+    if (const auto* const change = std::get_if<ChangeMarks>(&actions[begin])) {
+      done = impl_->apply_marks(*change, begin, failures);
+    } else {
+      while (begin + count < actions.size() && count < kActionsAtOnce &&
+             !std::holds_alternative<ChangeMarks>(actions[begin + count]))
+        ++count;
+      done = impl_->apply_routing(actions.subspan(begin, count), begin, failures);
+    }
     if (!done)
       return tl::unexpected(done.error());
+    begin += count;
   }
   return failures;
 }

@@ -1,6 +1,6 @@
-// The kernel's routing state over rtnetlink: one socket for requests, one for notifications. One
-// thread, the event loop's: watch fd() for reading and call ready(). The network namespace is the
-// one of the thread that calls open().
+// The kernel's routing state over rtnetlink, and marks over netfilter's netlink: one socket each
+// for requests, one for notifications. One thread, the event loop's: watch fd() for reading and
+// call ready(). The network namespace is the one of the thread that calls open().
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ class NetlinkKernel final : public RouteKernel, public PortSource {
 
   struct Options {
     RoutingRanges ranges;
-    int event_buffer_bytes{4 << 20};  // of the notification socket
+    int event_buffer_bytes{4 << 20};  // of each notification socket
+    bool marks{};                     // flows are to be marked: probe for it, watch the marks
   };
   static Result<std::unique_ptr<NetlinkKernel>> open(Options options);
   ~NetlinkKernel() override;

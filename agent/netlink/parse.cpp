@@ -7,7 +7,6 @@
 #include <linux/netconf.h>
 #include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
-#include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <sys/socket.h>
 
@@ -17,75 +16,12 @@
 #include <cstring>
 #include <string_view>
 
+#include "agent/netlink/attributes.h"
+
 namespace heddle {
 namespace {
 
-constexpr std::size_t kMostAttributes = 80;
 constexpr std::size_t kMostHops = 1024;
-
-// The attributes of a message or of a nest, by type; later ones replace earlier ones, unknown types
-// are skipped.
-class Attributes {
- public:
-  Attributes(const void* head, std::size_t length) {
-    const auto* at = static_cast<const nlattr*>(head);
-    int remaining = static_cast<int>(length);
-    while (nla_ok(at, remaining) != 0) {
-      const auto type = static_cast<std::size_t>(nla_type(at));
-      if (type < found_.size())
-        found_[type] = at;
-      at = nla_next(at, &remaining);
-    }
-  }
-
-  bool has(std::size_t type) const { return found_[type] != nullptr; }
-  std::span<const std::byte> bytes(std::size_t type) const {
-    const nlattr* const a = found_[type];
-    if (a == nullptr)
-      return {};
-    return {static_cast<const std::byte*>(nla_data(a)), static_cast<std::size_t>(nla_len(a))};
-  }
-  template <class T>
-  std::optional<T> value(std::size_t type) const {
-    const auto data = bytes(type);
-    if (data.size() < sizeof(T))
-      return std::nullopt;
-    T result;
-    std::memcpy(&result, data.data(), sizeof result);
-    return result;
-  }
-  std::optional<std::uint32_t> number(std::size_t type) const { return value<std::uint32_t>(type); }
-  std::string text(std::size_t type) const {
-    const auto data = bytes(type);
-    const std::string_view whole(reinterpret_cast<const char*>(data.data()), data.size());
-    return std::string(whole.substr(0, whole.find('\0')));
-  }
-  Attributes nest(std::size_t type) const {
-    const auto data = bytes(type);
-    return {data.data(), data.size()};
-  }
-
- private:
-  std::array<const nlattr*, kMostAttributes> found_{};
-};
-
-// The family's struct after the header, if the message is long enough for it.
-template <class T>
-std::optional<T> body(const nlmsghdr& message) {
-  if (message.nlmsg_len < NLMSG_LENGTH(sizeof(T)))
-    return std::nullopt;
-  T result;
-  std::memcpy(&result, NLMSG_DATA(&message), sizeof result);
-  return result;
-}
-
-template <class T>
-Attributes attributes(const nlmsghdr& message) {
-  const std::size_t skip = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(T));
-  const auto* const begin = reinterpret_cast<const std::byte*>(&message);
-  return {begin + std::min<std::size_t>(skip, message.nlmsg_len),
-          message.nlmsg_len > skip ? message.nlmsg_len - skip : 0};
-}
 
 std::optional<IpAddress> address(int family, std::span<const std::byte> data) {
   if (family != AF_INET && family != AF_INET6)
@@ -135,17 +71,18 @@ void clear_host_bits(Prefix& prefix) {
   }
 }
 
-// Selectors beyond "iif PORT lookup TABLE".
+// No selectors beyond those of "iif PORT lookup TABLE" or "fwmark MARK lookup TABLE".
 bool plain(const fib_rule_hdr& head, const Attributes& a) {
   if (head.action != FR_ACT_TO_TBL || head.src_len != 0 || head.dst_len != 0 || head.tos != 0 ||
       (head.flags & FIB_RULE_INVERT) != 0)
     return false;
-  for (const int more :
-       {FRA_DST, FRA_SRC, FRA_GOTO, FRA_FWMARK, FRA_FWMASK, FRA_FLOW, FRA_TUN_ID, FRA_OIFNAME,
-        FRA_UID_RANGE, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE}) {
+  for (const int more : {FRA_DST, FRA_SRC, FRA_GOTO, FRA_FLOW, FRA_TUN_ID, FRA_OIFNAME,
+                         FRA_UID_RANGE, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE}) {
     if (a.has(static_cast<std::size_t>(more)))
       return false;
   }
+  if (a.has(FRA_IIFNAME) == a.has(FRA_FWMARK) || a.number(FRA_FWMASK).value_or(~0U) != ~0U)
+    return false;
   // Always present; all ones mean "none".
   return a.number(FRA_SUPPRESS_PREFIXLEN).value_or(~0U) == ~0U &&
          a.number(FRA_SUPPRESS_IFGROUP).value_or(~0U) == ~0U &&
@@ -252,7 +189,8 @@ std::optional<KernelRule> parse_rule(const nlmsghdr& message) {
                     .protocol = a.value<std::uint8_t>(FRA_PROTOCOL).value_or(0),
                     .table = a.number(FRA_TABLE).value_or(head->table),
                     .in_port = a.text(FRA_IIFNAME),
-                    .plain = a.has(FRA_IIFNAME) && plain(*head, a)};
+                    .mark = a.number(FRA_FWMARK).value_or(0),
+                    .plain = plain(*head, a)};
 }
 
 std::optional<Neighbour> parse_neighbour(const nlmsghdr& message) {

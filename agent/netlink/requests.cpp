@@ -8,6 +8,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "common/core/check.h"
+
 namespace heddle {
 namespace {
 
@@ -43,29 +45,33 @@ struct Append {
   void operator()(const RemoveRoute& a) const { route(RTM_DELROUTE, 0, a.route); }
   void operator()(const AddRule& a) const { rule(RTM_NEWRULE, kCreate, a.rule); }
   void operator()(const RemoveRule& a) const { rule(RTM_DELRULE, 0, a.rule); }
+  void operator()(const ChangeMarks&) const { HEDDLE_CHECK(false); }  // not by this protocol
 
  private:
   void route(std::uint16_t type, std::uint16_t flags, const PinRoute& r) const {
     rtmsg head{};
     head.rtm_family = AF_INET;
-    head.rtm_dst_len = 32;
     head.rtm_protocol = ranges.protocol;
     head.rtm_scope = RT_SCOPE_UNIVERSE;
     head.rtm_type = RTN_UNICAST;
-    batch.begin(type, flags, head)
-        .address(RTA_DST, r.destination)
-        .number(RTA_TABLE, r.table)
-        .number(RTA_NH_ID, r.next_hop);
+    if (!r.destination.is_unspecified())
+      head.rtm_dst_len = 32;
+    batch.begin(type, flags, head).number(RTA_TABLE, r.table).number(RTA_NH_ID, r.next_hop);
+    if (head.rtm_dst_len != 0)
+      batch.address(RTA_DST, r.destination);
   }
-  void rule(std::uint16_t type, std::uint16_t flags, const PortRule& r) const {
+  void rule(std::uint16_t type, std::uint16_t flags, const TableRule& r) const {
     fib_rule_hdr head{};
     head.family = AF_INET;
     head.action = FR_ACT_TO_TBL;
     batch.begin(type, flags, head)
         .number(FRA_TABLE, r.table)
         .number(FRA_PRIORITY, ranges.rule_priority)
-        .text(FRA_IIFNAME, r.in_port)
         .octet(FRA_PROTOCOL, ranges.protocol);
+    if (r.in_port.empty())
+      batch.number(FRA_FWMARK, r.table).number(FRA_FWMASK, ~0U);
+    else
+      batch.text(FRA_IIFNAME, r.in_port);
   }
 };
 
@@ -87,6 +93,7 @@ void append_lookup(Batch& batch, const Lookup& lookup) {
       .address(RTA_DST, lookup.destination)
       .address(RTA_SRC, lookup.source)
       .number(RTA_IIF, lookup.in_ifindex)
+      .number(RTA_MARK, lookup.mark)
       .octet(RTA_IP_PROTO, IPPROTO_UDP)
       .attribute(RTA_SPORT, &source_port, sizeof source_port)
       .attribute(RTA_DPORT, &destination_port, sizeof destination_port);

@@ -7,7 +7,8 @@
 namespace heddle {
 
 // Creates only what is not there, replaces only what is, removes only what is named in full: what
-// somebody else put in the same place makes the request fail instead of being overwritten.
+// somebody else put in the same place makes the request fail instead of being overwritten. Any
+// action but ChangeMarks, which goes another way (marks.h).
 void append_action(Batch& batch, const Action& action, const RoutingRanges& ranges);
 
 // For a RoCE packet: UDP to port 4791.

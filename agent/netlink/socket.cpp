@@ -27,6 +27,7 @@ constexpr int kDumpAttempts = 5;
 tl::unexpected<Error> failed(const char* what, int error) {
   return fail(error == EPERM || error == EACCES ? Errc::permission
               : error == EAGAIN                 ? Errc::timeout
+              : error == ENOENT                 ? Errc::not_found
                                                 : Errc::kernel,
               fmt::format("netlink: {}: {}", what, std::strerror(error)));
 }
@@ -42,13 +43,14 @@ void NetlinkSocket::Close::operator()(nl_sock* socket) const {
   nl_socket_free(socket);
 }
 
-Result<NetlinkSocket> NetlinkSocket::open(int receive_buffer_bytes) {
+Result<NetlinkSocket> NetlinkSocket::open(int receive_buffer_bytes, int protocol) {
   NetlinkSocket result;
   result.socket_.reset(nl_socket_alloc());
   if (!result.socket_)
     return fail(Errc::io, "netlink: out of memory");
-  if (const int error = nl_connect(result.socket_.get(), NETLINK_ROUTE); error != 0)
-    return fail(Errc::kernel, fmt::format("netlink: connect: {}", nl_geterror(error)));
+  if (const int error = nl_connect(result.socket_.get(), protocol); error != 0)
+    return fail(error == -NLE_PROTO_MISMATCH ? Errc::unsupported : Errc::kernel,
+                fmt::format("netlink: connect: {}", nl_geterror(error)));
   const int fd = result.fd();
   set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer_bytes);
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, kSendBuffer);
@@ -117,7 +119,7 @@ Result<void> NetlinkSocket::exchange(const Batch& batch, const MessageVisitor& v
   if (batch.count() == 0)
     return {};
   const std::uint32_t first = next_sequence_;
-  const std::uint32_t last = batch.last_sequence();
+  const std::uint32_t last = batch.answered_sequence();
   if (auto sent = send(batch); !sent)
     return sent;
   bool done = false;
@@ -130,7 +132,8 @@ Result<void> NetlinkSocket::exchange(const Batch& batch, const MessageVisitor& v
       if (message.nlmsg_seq - first > last - first)
         return;
       visit(message);
-      done = done || message.nlmsg_seq == last;
+      done =
+          done || message.nlmsg_seq == last || (batch.transaction() && message.nlmsg_seq == first);
     });
   }
   return {};

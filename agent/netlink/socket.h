@@ -1,4 +1,4 @@
-// One netlink route socket: requests with their answers, dumps, or notifications. One thread.
+// One netlink socket: requests with their answers, dumps, or notifications. One thread.
 #pragma once
 
 #include <functional>
@@ -17,19 +17,22 @@ namespace heddle {
 class NetlinkSocket {
  public:
   // In the network namespace of the calling thread. Buffer sizes beyond the system's limits need
-  // CAP_NET_ADMIN; without it the limit is what one gets.
-  static Result<NetlinkSocket> open(int receive_buffer_bytes);
+  // CAP_NET_ADMIN; without it the limit is what one gets. Errc::unsupported if the kernel does not
+  // speak the protocol.
+  static Result<NetlinkSocket> open(int receive_buffer_bytes, int protocol = NETLINK_ROUTE);
 
   int fd() const;
   std::uint32_t port() const;  // what our requests are signed with
   Result<void> join(int group);
   Batch batch() const { return Batch(next_sequence_); }
 
-  // Sends a batch and visits everything the kernel answers, up to the answer to the last message,
-  // which has to have one. Errc::timeout if the kernel falls silent.
+  // Sends a batch and visits everything the kernel answers, up to the answer to the last message
+  // that was to be acknowledged (the last of all if none was). Errc::timeout if the kernel falls
+  // silent.
   Result<void> exchange(const Batch& batch, const MessageVisitor& visit);
   // A dump. True if the kernel says that the tables changed meanwhile, after some attempts. `begin`
-  // is called before each attempt, to forget the one before.
+  // is called before each attempt, to forget the one before. Errc::not_found if what it names is
+  // not there.
   Result<bool> dump(const Batch& request, const std::function<void()>& begin,
                     const MessageVisitor& visit);
   // What waits, without blocking, one datagram. False if nothing does; Errc::unobservable if the

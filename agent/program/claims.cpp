@@ -33,15 +33,19 @@ class Sorting {
   void take(const KernelRule& r) {
     const bool in_range = r.priority == ranges_.rule_priority || ranges_.owns_table(r.table);
     const bool marked = r.protocol == ranges_.protocol;
-    PortRule rule{.in_port = r.in_port, .table = r.table};
-    if (marked && r.plain && r.priority == ranges_.rule_priority && ranges_.owns_table(r.table) &&
+    TableRule rule{.in_port = r.in_port, .table = r.table};
+    // A rule by mark leads into the table of the mark's number; one by port has no mark.
+    const bool fits = r.plain && r.mark == (r.in_port.empty() ? r.table : 0);
+    if (marked && fits && r.priority == ranges_.rule_priority && ranges_.owns_table(r.table) &&
         record_.owns_rule(rule)) {
       claims.ours.rules.push_back(std::move(rule));
     } else if (in_range || marked) {
       foreign(
           [&] {
-            return fmt::format("rule pref {}{}{} lookup {} proto {}", r.priority,
-                               r.in_port.empty() ? "" : " iif ", r.in_port, r.table, r.protocol);
+            return fmt::format("rule pref {}{}{}{} lookup {} proto {}", r.priority,
+                               r.in_port.empty() ? "" : " iif ", r.in_port,
+                               r.mark == 0 ? "" : fmt::format(" fwmark {}", r.mark), r.table,
+                               r.protocol);
           },
           in_range, marked);
     }
@@ -50,8 +54,11 @@ class Sorting {
   void take(const KernelRoute& r) {
     const bool in_range = ranges_.owns_table(r.table);
     const bool marked = r.protocol == ranges_.protocol;
-    if (in_range && marked && r.unicast && r.destination.length == 32 && r.metric == 0 &&
-        r.tos == 0 && record_.owns_route(r.table, r.destination.address)) {
+    // A destination, or all of them for marks.
+    const bool fits =
+        r.destination.length == 32 || r.destination == Prefix{.address = {}, .length = 0};
+    if (in_range && marked && r.unicast && fits && r.metric == 0 && r.tos == 0 &&
+        record_.owns_route(r.table, r.destination.address)) {
       const PinRoute route{
           .table = r.table, .destination = r.destination.address, .next_hop = r.next_hop_id};
       claims.ours.routes.push_back(route);
@@ -70,7 +77,34 @@ class Sorting {
           in_range, marked);
   }
 
+  void take(const KernelMarkTable& t) {
+    const std::string name = "nft table ip " + ranges_.mark_table();
+    if (!t.is_signed || !record_.mark_table) {
+      foreign([&] { return name; }, true, t.is_signed);
+      return;
+    }
+    claims.ours.mark_table = t.whole ? MarkTable::whole : MarkTable::damaged;
+    for (const std::string& thing : t.foreign) {
+      claims.mark_table_lent = true;
+      foreign([&] { return fmt::format("{} in {}", thing, name); }, true, true);
+    }
+    for (const std::string& port : t.ports) {
+      if (record_.owns_mark_port(port))
+        claims.ours.mark_ports.push_back(port);
+      else
+        foreign_element(fmt::format("port {} in {}", port, name));
+    }
+    for (const MarkedFlow& marked : t.flows) {
+      if (record_.owns_mark(marked.flow))
+        claims.ours.marks.push_back(marked);
+      else
+        foreign_element(fmt::format("flow {} in {}", to_string(SteeringUnit{marked.flow}), name));
+    }
+  }
+
   Claims finish() && {
+    sort(claims.ours.mark_ports);
+    sort(claims.ours.marks);
     sort(claims.ours.next_hops);
     sort(claims.ours.routes);
     sort(claims.ours.rules);
@@ -89,6 +123,10 @@ class Sorting {
   void lend(std::uint32_t id) {
     if (ranges_.owns_next_hop(id) && record_.owns_next_hop(id))
       claims.lent.push_back(id);
+  }
+  void foreign_element(const std::string& what) {
+    claims.mark_table_lent = true;
+    foreign([&] { return what; }, true, true);
   }
   template <class Describe>
   void foreign(Describe describe, bool in_range, bool marked) {
@@ -123,6 +161,8 @@ Claims claim(const KernelState& state, const RoutingRanges& ranges, const Owners
     sorting.take(rule);
   for (const KernelRoute& route : state.routes)
     sorting.take(route);
+  if (state.mark_table)
+    sorting.take(*state.mark_table);
   return std::move(sorting).finish();
 }
 

@@ -13,11 +13,14 @@ namespace {
 class Desiring {
  public:
   explicit Desiring(const DesireInput& input) : in_(input) {
-    for (const PinRoute& route : in_.installed.routes)
+    for (const PinRoute& route : in_.installed.routes) {
       tables_in_use_.insert(route.table);
-    for (const PortRule& rule : in_.record.rules)
+      if (route.destination.is_unspecified())
+        next_hop_of_table_[route.table] = route.next_hop;
+    }
+    for (const TableRule& rule : in_.record.rules)
       note_table(rule);
-    for (const PortRule& rule : in_.installed.rules)
+    for (const TableRule& rule : in_.installed.rules)
       note_table(rule);
     for (const NextHop& next_hop : in_.installed.next_hops)
       ids_in_use_.insert(next_hop.id);
@@ -25,38 +28,30 @@ class Desiring {
 
   void take(std::size_t position) {
     const Pin& pin = in_.pins[position];
+    const bool by_mark = in_.enforcer == Enforcer::flow_marks;
     const auto* const unit = std::get_if<ByPortAndDestination>(&pin.unit);
-    const auto* const target = std::get_if<PortTableRoute>(&pin.target);
-    if (unit == nullptr || target == nullptr || unit->destination.family != Family::v4)
-      return refuse(position, Errc::unsupported,
-                    "port tables hold IPv4 destinations by ingress port, and nothing else");
-    const auto table = table_for(unit->in_port);
-    if (!table)
-      return refuse(position, table.error().code, table.error().message);
-    const auto out = uplink(target->out_port);
-    if (!out)
-      return refuse(position, out.error().code, out.error().message);
-    const auto hop = in_.view.offer(unit->destination, (*out)->index);
-    if (!hop || !hop->gateway) {
-      ++result_.withdrawn;
-      return refuse(position, Errc::not_found,
-                    fmt::format("main does not offer {} for {}", target->out_port,
-                                to_string(unit->destination)));
-    }
-    const PinRoute* const present = installed(*table, unit->destination);
-    if (!resolved(position, *hop, present))
-      return;
-    const auto id = next_hop_for(*hop);
-    if (!id)
-      return refuse(position, Errc::kernel, "no next hop id is left in the configured range");
-    const PinRoute route{.table = *table, .destination = unit->destination, .next_hop = *id};
-    result_.tables.routes.push_back(route);
-    result_.held.push_back({.pin = position, .route = route});
+    const auto* const route = std::get_if<PortTableRoute>(&pin.target);
+    if (!by_mark && unit != nullptr && route != nullptr && unit->destination.family == Family::v4)
+      return take_route(position, *unit, *route);
+    const auto* const flow = std::get_if<ByQueuePair>(&pin.unit);
+    const auto* const mark = std::get_if<FlowMark>(&pin.target);
+    if (by_mark && flow != nullptr && mark != nullptr && flow->source.family == Family::v4 &&
+        flow->destination.family == Family::v4)
+      return take_mark(position, *flow, *mark);
+    refuse(position, Errc::unsupported,
+           by_mark ? "flow marks hold IPv4 flows by queue pair, and nothing else"
+                   : "port tables hold IPv4 destinations by ingress port, and nothing else");
   }
 
   Desire finish() && {
     for (const auto& [hop, next_hop] : next_hops_)
       result_.tables.next_hops.push_back(next_hop);
+    for (const auto& [next_hop, table] : mark_tables_) {
+      result_.tables.routes.push_back({.table = table, .destination = {}, .next_hop = next_hop});
+      result_.tables.rules.push_back({.in_port = {}, .table = table});
+    }
+    if (!result_.tables.marks.empty())
+      make_mark_table();
     for (const auto& [port, table] : ports_) {
       if (table)
         result_.tables.rules.push_back({.in_port = port, .table = *table});
@@ -64,6 +59,7 @@ class Desiring {
     std::sort(result_.tables.next_hops.begin(), result_.tables.next_hops.end());
     std::sort(result_.tables.routes.begin(), result_.tables.routes.end());
     std::sort(result_.tables.rules.begin(), result_.tables.rules.end());
+    std::sort(result_.tables.marks.begin(), result_.tables.marks.end());
     result_.unresolved.assign(unresolved_.begin(), unresolved_.end());
     return std::move(result_);
   }
@@ -71,9 +67,113 @@ class Desiring {
  private:
   using HopKey = std::tuple<std::uint32_t, IpAddress, bool>;
 
-  void note_table(const PortRule& rule) {
-    table_of_[rule.in_port] = rule.table;
+  void note_table(const TableRule& rule) {
+    if (!rule.in_port.empty())
+      table_of_[rule.in_port] = rule.table;
     tables_in_use_.insert(rule.table);
+  }
+
+  void take_route(std::size_t position, const ByPortAndDestination& unit,
+                  const PortTableRoute& target) {
+    const auto table = table_for(unit.in_port);
+    if (!table)
+      return refuse(position, table.error().code, table.error().message);
+    const auto hop = offered(position, target.out_port, unit.destination);
+    if (!hop)
+      return;
+    const PinRoute* const present = installed(*table, unit.destination);
+    const bool answers = resolved(position, *hop);
+    if (!answers && !may_wait(*hop, present == nullptr ? 0 : present->next_hop))
+      return;
+    const auto id = next_hop_for(*hop);
+    if (!id)
+      return refuse(position, Errc::kernel, "no next hop id is left in the configured range");
+    const PinRoute route{.table = *table, .destination = unit.destination, .next_hop = *id};
+    result_.tables.routes.push_back(route);
+    if (answers)
+      result_.held.push_back({.pin = position, .route = route});
+  }
+
+  void take_mark(std::size_t position, const ByQueuePair& flow, const FlowMark& target) {
+    const auto hop = offered(position, target.out_port, flow.destination);
+    if (!hop)
+      return;
+    const bool answers = resolved(position, *hop);
+    if (!answers && !may_wait(*hop, next_hop_of(flow)))
+      return;
+    const auto id = next_hop_for(*hop);
+    if (!id)
+      return refuse(position, Errc::kernel, "no next hop id is left in the configured range");
+    const auto table = mark_table_for(*id);
+    if (!table)
+      return refuse(position, Errc::kernel, "no table is left in the configured range");
+    const MarkedFlow marked{.flow = flow, .mark = *table};
+    result_.tables.marks.push_back(marked);
+    if (answers)
+      result_.held.push_back({.pin = position,
+                              .route = {.table = *table, .destination = {}, .next_hop = *id},
+                              .mark = marked});
+  }
+
+  // The hop by which `main` offers a destination through a port now (rule 12).
+  std::optional<Hop> offered(std::size_t position, const std::string& out_port,
+                             const IpAddress& destination) {
+    const auto out = uplink(out_port);
+    if (!out) {
+      refuse(position, out.error().code, out.error().message);
+      return std::nullopt;
+    }
+    auto hop = in_.view.offer(destination, (*out)->index);
+    if (hop && hop->gateway)
+      return hop;
+    ++result_.withdrawn;
+    refuse(position, Errc::not_found,
+           fmt::format("main does not offer {} for {}", out_port, to_string(destination)));
+    return std::nullopt;
+  }
+
+  // What the flow's mark leads to now; 0: it has none, or that leads nowhere.
+  std::uint32_t next_hop_of(const ByQueuePair& flow) const {
+    const auto& marks = in_.installed.marks;
+    const auto at = std::ranges::lower_bound(marks, flow, {}, &MarkedFlow::flow);
+    if (at == marks.end() || at->flow != flow)
+      return 0;
+    const auto known = next_hop_of_table_.find(at->mark);
+    return known == next_hop_of_table_.end() ? 0 : known->second;
+  }
+
+  // One for each next hop; the one that leads there already if there is one.
+  std::optional<std::uint32_t> mark_table_for(std::uint32_t next_hop) {
+    if (const auto known = mark_tables_.find(next_hop); known != mark_tables_.end())
+      return known->second;
+    std::optional<std::uint32_t> table;
+    for (const auto& [number, leads_to] : next_hop_of_table_) {
+      if (leads_to == next_hop)
+        table = number;
+    }
+    if (!table)
+      table = free_table();
+    if (table)
+      mark_tables_[next_hop] = *table;
+    return table;
+  }
+
+  void make_mark_table() {
+    result_.tables.mark_table = MarkTable::whole;
+    for (const auto& [index, link] : in_.view.links()) {
+      if (matches_any(in_.host_ports, link.name))
+        result_.tables.mark_ports.push_back(link.name);
+    }
+    std::ranges::sort(result_.tables.mark_ports);
+  }
+
+  std::optional<std::uint32_t> free_table() {
+    for (std::uint32_t n = 0; n < in_.ranges.table_count; ++n) {
+      const std::uint32_t table = in_.ranges.table_base + n;
+      if (tables_in_use_.insert(table).second)
+        return table;
+    }
+    return std::nullopt;
   }
 
   void refuse(std::size_t position, Errc code, std::string reason) {
@@ -97,11 +197,8 @@ class Desiring {
       return fail(Errc::not_found, fmt::format("there is no interface {}", port));
     if (const auto kept = table_of_.find(port); kept != table_of_.end())
       return kept->second;
-    for (std::uint32_t n = 0; n < in_.ranges.table_count; ++n) {
-      const std::uint32_t table = in_.ranges.table_base + n;
-      if (tables_in_use_.insert(table).second)
-        return table;
-    }
+    if (const auto table = free_table())
+      return *table;
     return fail(Errc::kernel, "no table is left in the configured range");
   }
 
@@ -135,9 +232,8 @@ class Desiring {
                                                                                       : nullptr;
   }
 
-  // Rule 6. A gateway that is only being asked for keeps the route that leans on it, uncounted: a
-  // forgotten neighbour is mostly found again at once. One that does not answer loses it.
-  bool resolved(std::size_t position, const Hop& hop, const PinRoute* present) {
+  // Rule 6: a pin over a gateway that does not answer is not counted.
+  bool resolved(std::size_t position, const Hop& hop) {
     const Resolution state = in_.view.resolution(hop.ifindex, *hop.gateway);
     if (state == Resolution::resolved)
       return true;
@@ -145,14 +241,14 @@ class Desiring {
     refuse(position, Errc::timeout,
            fmt::format("gateway {} {}", to_string(*hop.gateway),
                        state == Resolution::failed ? "does not answer" : "is not resolved yet"));
-    if (state == Resolution::pending && present != nullptr) {
-      const auto kept = existing_next_hop(hop);
-      if (kept && *kept == present->next_hop) {
-        next_hop_for(hop);
-        result_.tables.routes.push_back(*present);
-      }
-    }
     return false;
+  }
+
+  // A gateway that is only being asked for keeps what leans on it, uncounted: a forgotten neighbour
+  // is mostly found again at once. One that does not answer loses it.
+  bool may_wait(const Hop& hop, std::uint32_t present_next_hop) const {
+    return present_next_hop != 0 && existing_next_hop(hop) == present_next_hop &&
+           in_.view.resolution(hop.ifindex, *hop.gateway) == Resolution::pending;
   }
 
   static HopKey key_of(const Hop& hop) { return {hop.ifindex, *hop.gateway, hop.onlink}; }
@@ -184,6 +280,8 @@ class Desiring {
   Desire result_;
   std::map<std::string, std::uint32_t> table_of_;
   std::set<std::uint32_t> tables_in_use_;
+  std::map<std::uint32_t, std::uint32_t> next_hop_of_table_;  // installed, of marks
+  std::map<std::uint32_t, std::uint32_t> mark_tables_;        // desired, by next hop
   std::set<std::uint32_t> ids_in_use_;
   std::map<std::string, Result<std::uint32_t>> ports_;
   std::map<std::string, Result<const Link*>> out_ports_;
@@ -200,9 +298,15 @@ Desire desire(const DesireInput& input) {
   return std::move(desiring).finish();
 }
 
-std::vector<Pin> pins_of(const PortTables& installed, const MainView& view) {
+bool holds(const SteeringTables& installed, const Desire::Held& held) {
+  return std::ranges::binary_search(installed.routes, held.route) &&
+         (!held.mark || (installed.mark_table == MarkTable::whole &&
+                         std::ranges::binary_search(installed.marks, *held.mark)));
+}
+
+std::vector<Pin> pins_of(const SteeringTables& installed, const MainView& view) {
   std::map<std::uint32_t, std::string> port_of;
-  for (const PortRule& rule : installed.rules)
+  for (const TableRule& rule : installed.rules)
     port_of[rule.table] = rule.in_port;
   std::map<std::uint32_t, std::string> uplink_of;
   for (const NextHop& next_hop : installed.next_hops) {
@@ -210,14 +314,22 @@ std::vector<Pin> pins_of(const PortTables& installed, const MainView& view) {
       uplink_of[next_hop.id] = out->name;
   }
   std::vector<Pin> pins;
+  std::map<std::uint32_t, std::string> uplink_of_mark;
   for (const PinRoute& route : installed.routes) {
     const auto port = port_of.find(route.table);
     const auto out = uplink_of.find(route.next_hop);
-    if (port != port_of.end() && out != uplink_of.end())
+    if (out != uplink_of.end() && route.destination.is_unspecified())
+      uplink_of_mark[route.table] = out->second;
+    else if (port != port_of.end() && out != uplink_of.end())
       pins.push_back(
           {.unit = ByPortAndDestination{.in_port = port->second, .destination = route.destination},
            .target = PortTableRoute{.out_port = out->second},
            .reason = {}});
+  }
+  for (const MarkedFlow& marked : installed.marks) {
+    if (const auto out = uplink_of_mark.find(marked.mark); out != uplink_of_mark.end())
+      pins.push_back(
+          {.unit = marked.flow, .target = FlowMark{.out_port = out->second}, .reason = {}});
   }
   std::sort(pins.begin(), pins.end(), [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
   return pins;

@@ -1,12 +1,14 @@
-// From a plan to the port tables that it means on this node now, and why some of its pins cannot be
-// held. Pure; any thread.
+// From a plan to the steering tables that it means on this node now, by the enforcer that is
+// configured, and why some of its pins cannot be held. Pure; any thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "agent/program/enforcer.h"
 #include "agent/program/main_view.h"
 #include "agent/program/ownership.h"
 #include "agent/program/route_kernel.h"
@@ -18,19 +20,21 @@ namespace heddle {
 struct DesireInput {
   const std::vector<Pin>& pins;  // sorted by unit
   const MainView& view;
-  const PortTables& installed;  // ids and tables in use are kept
+  const SteeringTables& installed;  // ids and tables in use are kept
   const Ownership& record;
   const std::vector<std::string>& uplinks;
   const std::vector<std::string>& host_ports;
   const RoutingRanges& ranges;
+  Enforcer enforcer{};
 };
 
 struct Desire {
   struct Held {
     std::size_t pin{};  // its position in the plan
     PinRoute route;
+    std::optional<MarkedFlow> mark{};  // what leads the flow to that route
   };
-  PortTables tables;
+  SteeringTables tables;
   std::vector<Held> held;  // by pin
   std::vector<std::pair<std::size_t, Error>>
       not_held;  // by pin; a held pin may be here, too (rule 6)
@@ -40,7 +44,10 @@ struct Desire {
 
 Desire desire(const DesireInput& input);
 
+// Whether all that a held pin consists of is there.
+bool holds(const SteeringTables& installed, const Desire::Held& held);
+
 // What is installed, told as the pins that would lead to it.
-std::vector<Pin> pins_of(const PortTables& installed, const MainView& view);
+std::vector<Pin> pins_of(const SteeringTables& installed, const MainView& view);
 
 }  // namespace heddle

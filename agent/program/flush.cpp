@@ -15,6 +15,11 @@ constexpr int kRounds = 8;
 std::vector<Action> removals(const Claims& claims) {
   Reconciliation all = reconcile({}, claims.ours);
   std::vector<Action> actions = std::move(all.make);
+  for (Action& action : actions) {
+    if (auto* const marks = std::get_if<ChangeMarks>(&action); claims.mark_table_lent && marks)
+      marks->drop_table = false;
+  }
+  std::erase(actions, Action{ChangeMarks{}});
   for (Action& action : all.sweep) {
     // A next hop takes every route over it along, and some of these are others'.
     const auto* const next_hop = std::get_if<RemoveNextHop>(&action);
@@ -30,6 +35,8 @@ void count(const std::vector<Action>& actions, FlushReport& report) {
     report.routes += std::holds_alternative<RemoveRoute>(action) ? 1 : 0;
     report.rules += std::holds_alternative<RemoveRule>(action) ? 1 : 0;
     report.next_hops += std::holds_alternative<RemoveNextHop>(action) ? 1 : 0;
+    if (const auto* const marks = std::get_if<ChangeMarks>(&action))
+      report.marks += marks->off.size();
   }
 }
 
@@ -55,6 +62,9 @@ Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store,
       for (const NextHop& next_hop : claims.ours.next_hops)
         report.left_alone.push_back(
             fmt::format("nexthop id {}: ours, but others' routes use it", next_hop.id));
+      if (claims.ours.mark_table != MarkTable::none)
+        report.left_alone.push_back(fmt::format(
+            "nft table ip {}: ours, but others have put something into it", ranges.mark_table()));
       if (auto saved = store.save(Ownership::of(claims.ours, ranges)); !saved)
         return tl::unexpected(saved.error());
       return report;

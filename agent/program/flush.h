@@ -16,6 +16,7 @@ struct FlushReport {
   std::size_t routes{};
   std::size_t rules{};
   std::size_t next_hops{};
+  std::size_t marks{};
   std::vector<std::string> left_alone;  // in our ranges or under our protocol, but not ours
 };
 

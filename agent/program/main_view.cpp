@@ -258,6 +258,13 @@ std::optional<Hop> MainView::offer(const IpAddress& destination, std::uint32_t i
   return result;
 }
 
+std::optional<std::uint32_t> MainView::way_to(const IpAddress& address) const {
+  std::set<std::uint32_t> ways;
+  if (const Entry* const entry = find(address); entry != nullptr && entry->unicast)
+    for_each_hop(*entry, [&](const Hop& hop) { ways.insert(hop.ifindex); });
+  return ways.size() == 1 ? std::optional(*ways.begin()) : std::nullopt;
+}
+
 Resolution MainView::resolution(std::uint32_t ifindex, const IpAddress& gateway) const {
   const Link* const out = link(ifindex);
   if (out != nullptr && !out->resolves)

@@ -46,6 +46,8 @@ class MainView {
   // The hop by which `main` offers `destination` through this interface now: longest prefix, then
   // least metric, among routes with a hop whose link has carrier.
   std::optional<Hop> offer(const IpAddress& destination, std::uint32_t ifindex) const;
+  // The interface by which `main` reaches an address; nothing if it does not, or by several.
+  std::optional<std::uint32_t> way_to(const IpAddress& address) const;
   Resolution resolution(std::uint32_t ifindex, const IpAddress& gateway) const;
   const InterfaceSettings* settings(std::uint32_t ifindex) const;
 

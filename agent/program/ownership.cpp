@@ -17,6 +17,10 @@ namespace {
 //   nexthop ID
 //   rule PORT TABLE
 //   route TABLE DESTINATION
+//   markrule TABLE
+//   marktable
+//   markport PORT
+//   mark SOURCE DESTINATION SOURCE-PORT
 //   end
 // The last line tells a whole record from one that was cut off. The first format, 1, ends its title
 // with the boot id.
@@ -82,6 +86,35 @@ std::string title_of(const std::string& boot_id, const std::optional<RoutingRang
                      ranges->rule_priority, ranges->nexthop_base, ranges->nexthop_count);
 }
 
+bool take_mark_line(std::string_view kind, std::string_view line, Ownership& into) {
+  if (kind == "markrule") {
+    const auto table = number(line);
+    if (table)
+      into.rules.push_back({.in_port = {}, .table = *table});
+    return table.has_value();
+  }
+  if (kind == "marktable") {
+    into.mark_table = true;
+    return line.empty();
+  }
+  if (kind == "markport") {
+    into.mark_ports.emplace_back(line);
+    return !line.empty();
+  }
+  if (kind == "mark") {
+    const auto source = IpAddress::parse(take_word(line));
+    const auto destination = IpAddress::parse(take_word(line));
+    const auto port = number(line);
+    const bool good = source && destination && port && *port <= 0xFFFF;
+    if (good)
+      into.marks.push_back({.source = *source,
+                            .destination = *destination,
+                            .source_port = static_cast<std::uint16_t>(*port)});
+    return good;
+  }
+  return false;
+}
+
 bool take_line(std::string_view line, Ownership& into) {
   const std::string_view kind = take_word(line);
   if (kind == "nexthop") {
@@ -104,7 +137,7 @@ bool take_line(std::string_view line, Ownership& into) {
       into.routes.emplace_back(*table, *destination);
     return table && destination;
   }
-  return false;
+  return take_mark_line(kind, line, into);
 }
 
 template <class T>
@@ -129,42 +162,62 @@ void sort_unique(Ownership& ownership) {
   sort_unique(ownership.next_hops);
   sort_unique(ownership.rules);
   sort_unique(ownership.routes);
+  sort_unique(ownership.mark_ports);
+  sort_unique(ownership.marks);
 }
 
 }  // namespace
 
-Ownership Ownership::of(const PortTables& tables, const RoutingRanges& ranges) {
-  Ownership result{.ranges = ranges, .rules = tables.rules};
+Ownership Ownership::of(const SteeringTables& tables, const RoutingRanges& ranges) {
+  Ownership result{.ranges = ranges,
+                   .rules = tables.rules,
+                   .mark_table = tables.mark_table != MarkTable::none,
+                   .mark_ports = tables.mark_ports};
   for (const NextHop& next_hop : tables.next_hops)
     result.next_hops.push_back(next_hop.id);
   for (const PinRoute& route : tables.routes)
     result.routes.emplace_back(route.table, route.destination);
+  for (const MarkedFlow& marked : tables.marks)
+    result.marks.push_back(marked.flow);
   sort_unique(result);
   return result;
 }
 
 bool Ownership::covers(const Ownership& other) const {
   return ranges == other.ranges && includes(next_hops, other.next_hops) &&
-         includes(rules, other.rules) && includes(routes, other.routes);
+         includes(rules, other.rules) && includes(routes, other.routes) &&
+         (mark_table || !other.mark_table) && includes(mark_ports, other.mark_ports) &&
+         includes(marks, other.marks);
 }
 
 Ownership Ownership::merged(const Ownership& other) const {
   return {.ranges = other.ranges,
           .next_hops = union_of(next_hops, other.next_hops),
           .rules = union_of(rules, other.rules),
-          .routes = union_of(routes, other.routes)};
+          .routes = union_of(routes, other.routes),
+          .mark_table = mark_table || other.mark_table,
+          .mark_ports = union_of(mark_ports, other.mark_ports),
+          .marks = union_of(marks, other.marks)};
 }
 
 bool Ownership::owns_next_hop(std::uint32_t id) const {
   return std::binary_search(next_hops.begin(), next_hops.end(), id);
 }
 
-bool Ownership::owns_rule(const PortRule& rule) const {
+bool Ownership::owns_rule(const TableRule& rule) const {
   return std::binary_search(rules.begin(), rules.end(), rule);
 }
 
 bool Ownership::owns_route(std::uint32_t table, const IpAddress& destination) const {
   return std::binary_search(routes.begin(), routes.end(), std::pair(table, destination));
+}
+
+bool Ownership::owns_mark_port(const std::string& port) const {
+  return std::binary_search(mark_ports.begin(), mark_ports.end(), port);
+}
+
+bool Ownership::owns_mark(const ByQueuePair& flow) const {
+  return std::binary_search(marks.begin(), marks.end(), flow);
 }
 
 OwnershipFile::OwnershipFile(const std::string& state_dir, std::string boot_id)
@@ -213,10 +266,21 @@ Result<void> OwnershipFile::save(const Ownership& ownership) {
   auto out = std::back_inserter(text);
   for (const std::uint32_t id : ownership.next_hops)
     fmt::format_to(out, "nexthop {}\n", id);
-  for (const PortRule& rule : ownership.rules)
-    fmt::format_to(out, "rule {} {}\n", rule.in_port, rule.table);
+  for (const TableRule& rule : ownership.rules) {
+    if (rule.in_port.empty())
+      fmt::format_to(out, "markrule {}\n", rule.table);
+    else
+      fmt::format_to(out, "rule {} {}\n", rule.in_port, rule.table);
+  }
   for (const auto& [table, destination] : ownership.routes)
     fmt::format_to(out, "route {} {}\n", table, to_string(destination));
+  if (ownership.mark_table)
+    text += "marktable\n";
+  for (const std::string& port : ownership.mark_ports)
+    fmt::format_to(out, "markport {}\n", port);
+  for (const ByQueuePair& flow : ownership.marks)
+    fmt::format_to(out, "mark {} {} {}\n", to_string(flow.source), to_string(flow.destination),
+                   flow.source_port);
   text += "end\n";
   return replace_file(path_, text);
 }

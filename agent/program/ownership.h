@@ -21,16 +21,21 @@ namespace heddle {
 struct Ownership {
   std::optional<RoutingRanges> ranges{};   // none in a record of the first format
   std::vector<std::uint32_t> next_hops{};  // sorted
-  std::vector<PortRule> rules{};           // sorted
+  std::vector<TableRule> rules{};          // sorted
   std::vector<std::pair<std::uint32_t, IpAddress>> routes{};  // table, destination; sorted
+  bool mark_table{};
+  std::vector<std::string> mark_ports{};  // sorted
+  std::vector<ByQueuePair> marks{};       // sorted
 
-  static Ownership of(const PortTables& tables, const RoutingRanges& ranges);
-  bool empty() const { return next_hops.empty() && rules.empty() && routes.empty(); }
+  static Ownership of(const SteeringTables& tables, const RoutingRanges& ranges);
+  bool empty() const { return next_hops.empty() && rules.empty() && routes.empty() && !mark_table; }
   bool covers(const Ownership& other) const;
   Ownership merged(const Ownership& other) const;
   bool owns_next_hop(std::uint32_t id) const;
-  bool owns_rule(const PortRule& rule) const;
+  bool owns_rule(const TableRule& rule) const;
   bool owns_route(std::uint32_t table, const IpAddress& destination) const;
+  bool owns_mark_port(const std::string& port) const;
+  bool owns_mark(const ByQueuePair& flow) const;
   bool operator==(const Ownership&) const = default;
 };
 

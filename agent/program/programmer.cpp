@@ -6,12 +6,11 @@
 #include <cstring>
 #include <set>
 
-#include "agent/program/claims.h"
 #include "agent/program/desire.h"
-#include "agent/program/journal.h"
 #include "agent/program/main_view.h"
 #include "agent/program/prerequisites.h"
 #include "agent/program/summary.h"
+#include "agent/program/tables.h"
 #include "agent/program/verifier.h"
 
 namespace heddle {
@@ -30,20 +29,16 @@ constexpr Duration kRetryMost = std::chrono::seconds{10};
 // The kernel itself asks three times, a second apart, before it gives a neighbour up.
 constexpr Duration kAskAgain = std::chrono::seconds{1};
 
-bool is_removal(const Action& action) {
-  return std::holds_alternative<RemoveRoute>(action);
-}
-
 }  // namespace
 
 class Programmer::Impl {
  public:
   Impl(RouteKernel& kernel, OwnershipStore& store, const Clock& clock, ProgramConfig config)
       : kernel_(kernel),
-        journal_(store),
         clock_(clock),
         config_(std::move(config)),
-        view_(config_.uplinks) {}
+        view_(config_.uplinks),
+        tables_(kernel, store, config_.ranges) {}
 
   Result<void> start() {
     if (auto subscribed = kernel_.subscribe(); !subscribed)
@@ -52,14 +47,15 @@ class Programmer::Impl {
     if (auto read = read_all(); !read)
       return read;
     if (config_.mode == Mode::program)
-      plan_.pins = pins_of(installed_, view_);
+      plan_.pins = pins_of(tables_.installed(), view_);
     else
-      clearing_ = !installed_.empty();
+      clearing_ = !tables_.installed().empty();
     const char* const others =
-        ranges_ == config_.ranges ? nullptr : "protocol or ranges are others now";
+        tables_.by_former_ranges() ? "protocol or ranges are others now" : nullptr;
     const char* const why = clearing_ ? "this node only observes" : others;
     if (why != nullptr)
-      leftovers_ = fmt::format("{} pins of an earlier life, as {}", installed_.routes.size(), why);
+      leftovers_ = fmt::format("{} pins of an earlier life, as {}",
+                               pins_of(tables_.installed(), view_).size(), why);
     return {};
   }
 
@@ -83,7 +79,7 @@ class Programmer::Impl {
     if (dirty_)
       return Time{};
     Time next = last_full_check_ + config_.full_check;
-    if (read_again_)
+    if (tables_.stale())
       next = std::min(next, last_read_ + read_gap_);
     for (const auto& due : {retry_at_, ask_at_}) {
       if (due)
@@ -95,14 +91,14 @@ class Programmer::Impl {
   std::optional<Acknowledgement> step() {
     const Time now = clock_.now();
     const bool full_check = now >= last_full_check_ + config_.full_check;
-    if (full_check || (read_again_ && now >= last_read_ + read_gap_)) {
+    if (full_check || (tables_.stale() && now >= last_read_ + read_gap_)) {
       if (full_check)
         prepare_full_check();
       if (!read_all()) {
         // What is known goes on being enforced, above all withdrawals; the gap is the back-off.
         last_read_ = now;
         read_gap_ = std::min(kFailedReadGapMost, 2 * read_gap_);
-        read_again_ = true;
+        tables_.doubt();
       }
       dirty_ = true;
     }
@@ -124,21 +120,27 @@ class Programmer::Impl {
     const bool changing = config_.mode == Mode::program || clearing_;
     if (changing)
       program(now);
-    clearing_ = clearing_ && !(installed_known_ && installed_.empty());
+    clearing_ = clearing_ && !(tables_.known() && tables_.installed().empty());
     refresh_withdrawn();
     return changing ? news() : std::nullopt;
   }
 
   Acknowledgement state() const { return state_; }
   const std::vector<Withdrawal>& withdrawn() const { return withdrawn_; }
-  const ProgramCounters& counters() const { return counters_; }
+  ProgramCounters counters() const {
+    ProgramCounters result = counters_;
+    result.full_reads = tables_.reads();
+    result.changes = tables_.changes();
+    result.repairs = tables_.repairs();
+    return result;
+  }
   const std::string& why_nothing() const { return why_nothing_; }
   const std::string& leftovers() const { return leftovers_; }
 
   EnforcerCapability capability() const {
     const std::string& why = !unable_.empty() ? unable_ : unfit_;
-    return {.name = "port-tables",
-            .granularity = Granularity::port_and_destination,
+    return {.name = name_of(config_.enforcer),
+            .granularity = granularity_of(config_.enforcer),
             .usable = why.empty(),
             .reason = why};
   }
@@ -147,7 +149,7 @@ class Programmer::Impl {
   // Events.
   void note(MainView::Effect effect) {
     if (effect == MainView::Effect::read_again)
-      read_again_ = true;
+      tables_.doubt();
     if (effect != MainView::Effect::none)
       dirty_ = true;
   }
@@ -155,30 +157,32 @@ class Programmer::Impl {
   void take(const NeighbourEvent& event) { note(view_.apply(event)); }
   void take(const RouteEvent& event) {
     const KernelRoute& r = event.route;
-    const RoutingRanges& ours = ranges_;
+    const RoutingRanges& ours = tables_.ranges();
     if (r.protocol == ours.protocol || ours.owns_table(r.table) ||
         ours.owns_next_hop(r.next_hop_id))
-      read_again_ = true;
+      tables_.doubt();
     note(view_.apply(event));
   }
   void take(const NextHopEvent& event) {
     const KernelNextHop& n = event.next_hop;
-    const auto owns = [&](std::uint32_t id) { return ranges_.owns_next_hop(id); };
-    if (owns(n.id) || n.protocol == ranges_.protocol ||
+    const RoutingRanges& ours = tables_.ranges();
+    const auto owns = [&](std::uint32_t id) { return ours.owns_next_hop(id); };
+    if (owns(n.id) || n.protocol == ours.protocol ||
         std::any_of(n.members.begin(), n.members.end(), owns))
-      read_again_ = true;
+      tables_.doubt();
     note(view_.apply(event));
   }
   void take(const RuleEvent& event) {
     const KernelRule& r = event.rule;
-    if (r.priority == ranges_.rule_priority || r.protocol == ranges_.protocol ||
-        ranges_.owns_table(r.table))
-      read_again_ = true;
+    const RoutingRanges& ours = tables_.ranges();
+    if (r.priority == ours.rule_priority || r.protocol == ours.protocol || ours.owns_table(r.table))
+      tables_.doubt();
   }
-  void take(const SettingsEvent&) { read_again_ = true; }
+  void take(const SettingsEvent&) { tables_.doubt(); }
+  void take(const MarkEvent&) { tables_.doubt(); }
   void take(const EventsLost&) {
     ++counters_.events_lost;
-    read_again_ = true;
+    tables_.doubt();
   }
 
   // Reading.
@@ -186,10 +190,7 @@ class Programmer::Impl {
     last_full_check_ = clock_.now();
     probe();
     verifier_.forget();
-    journal_.open();
-    // What was installed under an earlier configuration is ours under that one only.
-    const Ownership& record = journal_.record();
-    use(record.empty() ? ranges_ : record.ranges.value_or(config_.ranges));
+    tables_.open_record();
   }
 
   // A question that went unanswered says nothing of what is allowed; only a refusal does.
@@ -201,26 +202,15 @@ class Programmer::Impl {
       unable_ = probed.error().message;
   }
 
-  void use(const RoutingRanges& ranges) {
-    ranges_ = ranges;
-    kernel_.use(ranges_);
-  }
-
-  // The pins of an earlier configuration are gone: from here on the present one holds. True if
-  // there is nothing to wait for.
+  // True if there is nothing to wait for.
   bool leave_former_ranges() {
-    if (ranges_ == config_.ranges)
+    if (!tables_.by_former_ranges())
       return true;
-    if (!installed_known_ || !installed_.empty())
+    const RoutingRanges former = tables_.ranges();
+    if (!tables_.leave_former_ranges())
       return false;
-    journal_.narrow(Ownership::of({}, ranges_));
-    if (!journal_.record().empty())
-      return false;
-    const RoutingRanges former = ranges_;
-    use(config_.ranges);
-    // Nothing is programmed where nobody has looked.
     if (!read_all()) {
-      use(former);
+      tables_.return_to(former);
       return false;
     }
     dirty_ = true;
@@ -229,72 +219,40 @@ class Programmer::Impl {
 
   Result<void> read_all() {
     const Time begin = clock_.now();
-    auto state = kernel_.read();
+    const auto state = tables_.read();
     if (!state)
       return tl::unexpected(state.error());
-    ++counters_.full_reads;
     last_read_ = clock_.now();
     read_gap_ = std::clamp((last_read_ - begin) * kReadGapFactor, kReadGapLeast, kReadGapMost);
-    read_again_ = state->inconsistent;
     view_.load(*state);
-    Claims claims = claim(*state, ranges_, journal_.record());
-    if (counters_.full_reads > 1 && claims.ours != installed_) {
-      ++counters_.repairs;
-      journal_.suspect();
-    }
-    conflict_ = claims.conflict();
-    if (claims.foreign_count == 0)
-      journal_.nothing_is_there();
-    lent_ = std::move(claims.lent);
-    adopt(std::move(claims));
     unfit_ = missing_prerequisite(
         {.view = view_, .uplinks = config_.uplinks, .host_ports = config_.host_ports});
     return {};
   }
 
-  bool read_back() {
-    const auto state = kernel_.read_ours();
-    if (!state) {
-      installed_known_ = false;
-      read_again_ = true;
-      return false;
-    }
-    Claims claims = claim(*state, ranges_, journal_.record());
-    // Only a full read sees enough to say whose it is.
-    if (claims.foreign_count != 0 && conflict_.empty())
-      read_again_ = true;
-    adopt(std::move(claims));
-    return true;
-  }
-
-  void adopt(Claims claims) {
-    installed_ = std::move(claims.ours);
-    installed_known_ = true;
-    refused_by_hardware_ = std::move(claims.refused_by_hardware);
-  }
-
   // Programming. While something forbids it, what is ours is taken away: nothing proves it right.
   bool may_program() const {
-    return config_.mode == Mode::program && ranges_ == config_.ranges && unable_.empty() &&
-           unfit_.empty() && conflict_.empty() && journal_.error().empty();
+    return config_.mode == Mode::program && !tables_.by_former_ranges() && unable_.empty() &&
+           unfit_.empty() && tables_.conflict().empty() && tables_.record_error().empty();
   }
 
   void program(Time now) {
     static const std::vector<Pin> kNone;
-    failures_.clear();
     Desire desired = desire({.pins = may_program() ? plan_.pins : kNone,
                              .view = view_,
-                             .installed = installed_,
-                             .record = journal_.record(),
+                             .installed = tables_.installed(),
+                             .record = tables_.record(),
                              .uplinks = config_.uplinks,
                              .host_ports = config_.host_ports,
-                             .ranges = ranges_});
+                             .ranges = tables_.ranges(),
+                             .enforcer = config_.enforcer});
     counters_.pins_withdrawn +=
         desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
     withdrawn_pins_ = desired.withdrawn;
-    bool settled = converge(desired.tables) && unable_.empty();
+    bool settled = tables_.converge(desired.tables) && unable_.empty();
     ask_for(desired.unresolved, now);
-    if (installed_known_ && !verifier_.verify(kernel_, view_, plan_.pins, desired.held, installed_))
+    if (tables_.known() &&
+        !verifier_.verify(kernel_, view_, plan_.pins, desired.held, tables_.installed()))
       settled = false;
     if (!leave_former_ranges())
       settled = false;
@@ -303,53 +261,8 @@ class Programmer::Impl {
       retry_gap_ = std::min(kRetryMost, 2 * retry_gap_);
     }
     // What could not be read back is not acknowledged, nor what is about to change.
-    if (installed_known_ && !dirty_)
+    if (tables_.known() && !dirty_)
       summarise(desired);
-  }
-
-  // True if what is read back is what was wanted.
-  bool converge(const PortTables& wanted) {
-    // A next hop takes the routes over it along, which may be others'; while something has changed
-    // that was not read yet, nobody knows.
-    const auto takes_along = [this](const Action& a) {
-      const auto* const removal = std::get_if<RemoveNextHop>(&a);
-      return removal != nullptr &&
-             (read_again_ || std::binary_search(lent_.begin(), lent_.end(), removal->id));
-    };
-    Reconciliation todo = reconcile(wanted, installed_);
-    if (!todo.make.empty()) {
-      // The record first: whatever happens after it, it names all that can be there.
-      if (auto recorded = journal_.widen(Ownership::of(wanted, ranges_)); !recorded) {
-        failures_.try_emplace({0, IpAddress{}}, std::move(recorded.error().message));
-        std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
-      }
-      // An object in place of ours has to go first, and what is to lean on ours waits for that.
-      if (std::any_of(todo.make.begin(), todo.make.end(), takes_along))
-        std::erase_if(todo.make, [](const Action& a) { return !is_removal(a); });
-      if (!apply(todo.make))
-        return false;
-    }
-    std::vector<Action> sweep = reconcile(wanted, installed_).sweep;
-    std::erase_if(sweep, takes_along);
-    if (!sweep.empty() && !apply(sweep))
-      return false;
-    if (!todo.make.empty() || !sweep.empty() || journal_.suspected() ||
-        journal_.record().ranges != ranges_)
-      journal_.narrow(Ownership::of(installed_, ranges_));
-    return reconcile(wanted, installed_).empty();
-  }
-
-  // Applies and reads back. False if what is installed now is not known.
-  bool apply(const std::vector<Action>& actions) {
-    if (actions.empty())
-      return true;
-    const auto failed = kernel_.apply(actions);
-    if (failed) {
-      counters_.changes += actions.size() - failed->size();
-      for (const ActionFailure& f : *failed)
-        note_failure(failures_, actions[f.action], f);
-    }
-    return read_back() && failed.has_value();
   }
 
   void ask_for(const std::vector<std::pair<std::uint32_t, IpAddress>>& gateways, Time now) {
@@ -374,12 +287,12 @@ class Programmer::Impl {
     Acknowledgement next =
         heddle::summarise({.plan = plan_,
                            .desired = desired,
-                           .installed = installed_,
-                           .refused_by_hardware = refused_by_hardware_,
+                           .installed = tables_.installed(),
+                           .refused_by_hardware = tables_.refused_by_hardware(),
                            .verifier = verifier_,
-                           .failures = failures_,
+                           .failures = tables_.failures(),
                            .refusal = may_program() ? std::nullopt : std::optional(refusal())});
-    next.conflict = conflict_;
+    next.conflict = tables_.conflict();
     next.apply_time = acknowledgement_due_ ? clock_.now() - asked_at_ : state_.apply_time;
     if (next != state_)
       acknowledgement_due_ = true;
@@ -389,11 +302,11 @@ class Programmer::Impl {
   Error refusal() const {
     if (config_.mode != Mode::program)
       return {Errc::unsupported, "this node only observes"};
-    if (!journal_.error().empty())
-      return {Errc::io, journal_.error()};
-    if (!conflict_.empty())
-      return {Errc::foreign_state, "foreign state where only ours may be: " + conflict_};
-    if (ranges_ != config_.ranges)
+    if (!tables_.record_error().empty())
+      return {Errc::io, tables_.record_error()};
+    if (!tables_.conflict().empty())
+      return {Errc::foreign_state, "foreign state where only ours may be: " + tables_.conflict()};
+    if (tables_.by_former_ranges())
       return {Errc::foreign_state, "what an earlier configuration installed is not all gone yet"};
     return {Errc::unsupported, capability().reason};
   }
@@ -406,28 +319,23 @@ class Programmer::Impl {
   }
 
   std::optional<Acknowledgement> news() {
-    if (!installed_known_ || !std::exchange(acknowledgement_due_, false))
+    if (!tables_.known() || !std::exchange(acknowledgement_due_, false))
       return std::nullopt;
     return state_;
   }
 
   RouteKernel& kernel_;
-  Journal journal_;
   const Clock& clock_;
   ProgramConfig config_;
-  RoutingRanges ranges_{config_.ranges};  // the recorded ones while their pins are there
 
   MainView view_;
-  PortTables installed_;    // as last read back,
-  bool installed_known_{};  // and not changed since
-  std::vector<PinRoute> refused_by_hardware_;
-  std::vector<std::uint32_t> lent_;  // as of the last full read: others' routes are not read back
+  Tables tables_;
   Verifier verifier_;
 
-  // What forbids programming, by what would lift it; so does the journal's error.
-  std::string unable_;    // by another kernel or more capabilities
-  std::string unfit_;     // by other settings
-  std::string conflict_;  // by removing what is foreign
+  // What forbids programming, by what would lift it; so do what is foreign and an unreadable
+  // record.
+  std::string unable_;  // by another kernel or more capabilities
+  std::string unfit_;   // by other settings
 
   NodePlan plan_;
   std::string why_nothing_;
@@ -436,13 +344,11 @@ class Programmer::Impl {
   Time asked_at_;
   Acknowledgement state_;
   std::vector<Withdrawal> withdrawn_;
-  ChangeFailures failures_;  // of the last attempt
   std::size_t withdrawn_pins_{};
   ProgramCounters counters_;
 
   bool dirty_{true};
   bool acknowledgement_due_{};
-  bool read_again_{};
   Time last_read_;        // by whatever cause
   Time last_full_check_;  // by time alone
   Duration read_gap_{kReadGapLeast};
@@ -490,7 +396,7 @@ const std::vector<Withdrawal>& Programmer::withdrawn() const {
 EnforcerCapability Programmer::capability() const {
   return impl_->capability();
 }
-const ProgramCounters& Programmer::counters() const {
+ProgramCounters Programmer::counters() const {
   return impl_->counters();
 }
 

@@ -1,5 +1,5 @@
-// Makes the kernel's port tables agree with this node's plan, and says what it read back (stages
-// "program" and "verify"). One thread, the event loop's; lives as long as the agent.
+// Makes the kernel's steering tables agree with this node's plan, and says what it read back
+// (stages "program" and "verify"). One thread, the event loop's; lives as long as the agent.
 //
 // Everything comes in as an event: a plan, a kernel notification, time. step() does what is due.
 // The order of safety: what `main` no longer offers goes first (rule 12), foreign state in our
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/program/enforcer.h"
 #include "agent/program/ownership.h"
 #include "agent/program/route_kernel.h"
 #include "common/core/clock.h"
@@ -27,6 +28,7 @@ struct ProgramConfig {
   std::vector<std::string> uplinks;     // glob patterns of interface names
   std::vector<std::string> host_ports;  // likewise
   RoutingRanges ranges;
+  Enforcer enforcer{};
   Duration full_check{std::chrono::seconds{30}};  // everything is read again at least this often
 };
 
@@ -68,7 +70,7 @@ class Programmer {
   // What `main` does not offer through uplinks that have carrier: whole state, sorted.
   const std::vector<Withdrawal>& withdrawn() const;
   EnforcerCapability capability() const;
-  const ProgramCounters& counters() const;
+  ProgramCounters counters() const;
 
  private:
   class Impl;

@@ -28,6 +28,8 @@ struct RoutingRanges {
 
   bool owns_table(std::uint32_t table) const { return table - table_base < table_count; }
   bool owns_next_hop(std::uint32_t id) const { return id - nexthop_base < nexthop_count; }
+  // The table of packet rules (family ip) that marks flows. Marks are the numbers of our tables.
+  std::string mark_table() const { return "heddle-" + std::to_string(protocol); }
   bool operator==(const RoutingRanges&) const = default;
 };
 
@@ -78,8 +80,19 @@ struct KernelRule {
   std::uint8_t protocol{};
   std::uint32_t table{};
   std::string in_port;
-  bool plain{};  // nothing but "iif IN_PORT lookup TABLE"
+  std::uint32_t mark{};
+  bool plain{};  // nothing but "iif IN_PORT lookup TABLE" or "fwmark MARK lookup TABLE"
   bool operator==(const KernelRule&) const = default;
+};
+
+// The table of packet rules that has our name, and what is in it.
+struct KernelMarkTable {
+  bool is_signed{};                  // carries our signature
+  bool whole{};                      // marks flows as we would have it do
+  std::vector<std::string> foreign;  // other things in it, named for people
+  std::vector<std::string> ports;
+  std::vector<MarkedFlow> flows;
+  bool operator==(const KernelMarkTable&) const = default;
 };
 
 enum class Resolution : std::uint8_t { resolved, pending, failed };
@@ -105,6 +118,7 @@ struct KernelState {
   std::vector<KernelRule> rules;
   std::vector<Neighbour> neighbours;
   std::vector<InterfaceSettings> settings;
+  std::optional<KernelMarkTable> mark_table;
   bool inconsistent{};  // the tables changed faster than they could be read: read again soon
 };
 
@@ -131,9 +145,10 @@ struct NeighbourEvent {
   bool removed{};
 };
 struct SettingsEvent {};  // some interface's settings changed
+struct MarkEvent {};      // somebody changed the table of marks
 struct EventsLost {};     // the kernel dropped notifications: read everything again
 using KernelEvent = std::variant<LinkEvent, RouteEvent, NextHopEvent, RuleEvent, NeighbourEvent,
-                                 SettingsEvent, EventsLost>;
+                                 SettingsEvent, MarkEvent, EventsLost>;
 
 struct ActionFailure {
   std::size_t action{};  // its position
@@ -144,6 +159,7 @@ struct ActionFailure {
 // Which way a RoCE packet that came in by `in_port` would go.
 struct Lookup {
   std::uint32_t in_ifindex{};
+  std::uint32_t mark{};
   IpAddress source;
   IpAddress destination;
 };
@@ -161,8 +177,8 @@ class RouteKernel {
   // its protocol and ranges. Wrappers pass it on; a fake may ignore it.
   virtual void use(const RoutingRanges& /*ranges*/) {}
 
-  // Errc::permission without CAP_NET_ADMIN, Errc::unsupported without nexthop objects or policy
-  // rules.
+  // Errc::permission without CAP_NET_ADMIN, Errc::unsupported without nexthop objects, policy
+  // rules, or marks of flows where these are to be made.
   virtual Result<void> probe() = 0;
   // From here on the kernel's notifications come in as events. Before the first read(), so that
   // none is missed.
@@ -170,8 +186,8 @@ class RouteKernel {
   // All of it. Errc::kernel or Errc::timeout; a dump that the kernel calls inconsistent is
   // repeated.
   virtual Result<KernelState> read() = 0;
-  // Rules, next hops, and the routes that carry our protocol number in any table: the cheap read
-  // back.
+  // Rules, next hops, the table of marks, and the routes that carry our protocol number in any
+  // table: the cheap read back.
   virtual Result<KernelState> read_ours() = 0;
   // In order, in as few exchanges as possible; goes on after a failure and returns all of them.
   virtual Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) = 0;

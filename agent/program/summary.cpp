@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-bool holds(const std::vector<PinRoute>& sorted, const PinRoute& route) {
+bool contains(const std::vector<PinRoute>& sorted, const PinRoute& route) {
   return std::binary_search(sorted.begin(), sorted.end(), route);
 }
 
@@ -26,8 +26,15 @@ class Summary {
         failed_[pin.unit] = *in_.refusal;
     }
     for (const PinRoute& route : in_.installed.routes) {
-      if (!holds(in_.desired.tables.routes, route))
-        name_leftover(route);
+      // What marks lead to steers nothing by itself.
+      if (!route.destination.is_unspecified() && !contains(in_.desired.tables.routes, route))
+        name_leftover(
+            ByPortAndDestination{.in_port = port_of(route.table), .destination = route.destination},
+            PortTableRoute{}, reason(route, "still there when read back"));
+    }
+    for (const MarkedFlow& marked : in_.installed.marks) {
+      if (!std::ranges::binary_search(in_.desired.tables.marks, marked))
+        name_leftover(marked.flow, FlowMark{}, reason({}, "still there when read back"));
     }
     std::sort(there_.begin(), there_.end(),
               [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
@@ -45,9 +52,9 @@ class Summary {
   void judge(const Desire::Held& held) {
     const Pin& pin = in_.plan.pins[held.pin];
     const std::string* const wrong = in_.verifier.failure(held.route);
-    if (!holds(in_.installed.routes, held.route)) {
+    if (!holds(in_.installed, held)) {
       failed_[pin.unit] = {Errc::kernel, reason(held.route, "not there when read back")};
-    } else if (holds(in_.refused_by_hardware, held.route)) {
+    } else if (contains(in_.refused_by_hardware, held.route)) {
       failed_[pin.unit] = {Errc::unsupported, "the hardware refused the route"};
     } else if (wrong != nullptr) {
       failed_[pin.unit] = {Errc::kernel, *wrong};
@@ -56,19 +63,17 @@ class Summary {
     }
   }
 
-  void name_leftover(const PinRoute& route) {
-    const SteeringUnit unit =
-        ByPortAndDestination{.in_port = port_of(route.table), .destination = route.destination};
-    // Without its uplink: no plan has such a pin, so no plan has such a digest.
-    there_.push_back({.unit = unit, .target = PortTableRoute{}, .reason = {}});
-    std::string why = "could not be removed: " + reason(route, "still there when read back");
+  // A target without its uplink: no plan has such a pin, so no plan has such a digest.
+  void name_leftover(const SteeringUnit& unit, PinTarget target, std::string why) {
+    there_.push_back({.unit = unit, .target = std::move(target), .reason = {}});
+    why = "could not be removed: " + why;
     const auto [at, is_new] = failed_.try_emplace(unit, Error{Errc::kernel, why});
     if (!is_new && in_.refusal)  // otherwise it says already why the route did not change
       at->second.message += "; the route that was there " + why;
   }
 
   std::string port_of(std::uint32_t table) const {
-    for (const PortRule& rule : in_.installed.rules) {
+    for (const TableRule& rule : in_.installed.rules) {
       if (rule.table == table)
         return rule.in_port;
     }
@@ -100,7 +105,8 @@ void note_failure(ChangeFailures& failures, const Action& action, const ActionFa
   } else if (const auto* r = std::get_if<RemoveRoute>(&action)) {
     failures[{r->route.table, r->route.destination}] = std::move(reason);
   } else if (std::holds_alternative<AddNextHop>(action) ||
-             std::holds_alternative<AddRule>(action)) {
+             std::holds_alternative<AddRule>(action) ||
+             std::holds_alternative<ChangeMarks>(action)) {
     failures.try_emplace({0, IpAddress{}}, std::move(reason));
   }
 }

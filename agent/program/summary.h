@@ -24,7 +24,7 @@ void note_failure(ChangeFailures& failures, const Action& action, const ActionFa
 struct SummaryInput {
   const NodePlan& plan;
   const Desire& desired;
-  const PortTables& installed;  // as read back
+  const SteeringTables& installed;  // as read back
   const std::vector<PinRoute>& refused_by_hardware;
   const Verifier& verifier;
   const ChangeFailures& failures;

@@ -4,29 +4,54 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace heddle {
+namespace {
+
+// A packet that the pin would steer; none if none can come in now.
+std::optional<Lookup> lookup_for(const MainView& view, const SteeringUnit& unit,
+                                 const Desire::Held& held) {
+  Lookup lookup;
+  lookup.destination = destination_of(unit);
+  const Link* in = nullptr;
+  std::optional<IpAddress> source;
+  if (const auto* const by_port = std::get_if<ByPortAndDestination>(&unit)) {
+    in = view.link(by_port->in_port);
+    source = in == nullptr ? std::nullopt : view.neighbour_address(in->index);
+  } else if (held.mark) {
+    source = held.mark->flow.source;
+    lookup.mark = held.mark->mark;
+    const auto behind = view.way_to(*source);
+    in = behind ? view.link(*behind) : nullptr;
+  }
+  if (in == nullptr || !in->up || !in->carrier || !source)
+    return std::nullopt;
+  lookup.in_ifindex = in->index;
+  lookup.source = *source;
+  return lookup;
+}
+
+}  // namespace
 
 bool Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vector<Pin>& pins,
-                      const std::vector<Desire::Held>& held, const PortTables& installed) {
+                      const std::vector<Desire::Held>& held, const SteeringTables& installed) {
   std::vector<Lookup> lookups;
   std::vector<PinRoute> asked;
   std::map<PinRoute, std::string> verdicts;
   bool answered = true;
   for (const Desire::Held& h : held) {
-    if (!std::binary_search(installed.routes.begin(), installed.routes.end(), h.route))
+    if (!holds(installed, h))
       continue;
     if (const auto known = verdicts_.find(h.route); known != verdicts_.end()) {
       verdicts.insert(verdicts.end(), *known);
       continue;
     }
-    const auto& unit = std::get<ByPortAndDestination>(pins[h.pin].unit);
-    const Link* const in = view.link(unit.in_port);
-    if (in == nullptr || !in->up || !in->carrier)
+    // What leads by marks is the same for all flows of a mark.
+    if (std::ranges::find(asked, h.route) != asked.end() && h.mark)
       continue;
-    if (const auto source = view.neighbour_address(in->index)) {
-      lookups.push_back(
-          {.in_ifindex = in->index, .source = *source, .destination = unit.destination});
+    if (const auto lookup = lookup_for(view, pins[h.pin].unit, h)) {
+      lookups.push_back(*lookup);
       asked.push_back(h.route);
     }
   }

@@ -18,7 +18,7 @@ class Verifier {
   // Asks for each route that is installed and was not asked for yet; forgets those that are not
   // held any more. False if the kernel did not answer.
   bool verify(RouteKernel& kernel, const MainView& view, const std::vector<Pin>& pins,
-              const std::vector<Desire::Held>& held, const PortTables& installed);
+              const std::vector<Desire::Held>& held, const SteeringTables& installed);
   // Why a route is not effective; nullptr if it is, or if that could not be asked (no packet can
   // come in by a port without carrier).
   const std::string* failure(const PinRoute& route) const;

@@ -39,16 +39,57 @@ struct Describe {
   std::string operator()(const RemoveRoute& a) const { return route(a.route, "off"); }
   std::string operator()(const AddRule& a) const { return rule(a.rule, "on"); }
   std::string operator()(const RemoveRule& a) const { return rule(a.rule, "off"); }
+  std::string operator()(const ChangeMarks& a) const {
+    std::string text = "marks of flows in one transaction:";
+    if (a.drop_table)
+      text += " the table dropped,";
+    if (a.make_table)
+      text += " the table made,";
+    if (!a.ports_on.empty() || !a.ports_off.empty())
+      text += fmt::format(" {} ports on, {} off,", a.ports_on.size(), a.ports_off.size());
+    return text +
+           fmt::format(" {} flows on, {} moved, {} off", a.on.size(), a.moved.size(), a.off.size());
+  }
 
  private:
   static std::string route(const PinRoute& r, const char* verb) {
-    return fmt::format("route {} in table {} to next hop {} {}", to_string(r.destination), r.table,
-                       r.next_hop, verb);
+    return fmt::format("route {} in table {} to next hop {} {}",
+                       r.destination.is_unspecified() ? "default" : to_string(r.destination),
+                       r.table, r.next_hop, verb);
   }
-  static std::string rule(const PortRule& r, const char* verb) {
+  static std::string rule(const TableRule& r, const char* verb) {
+    if (r.in_port.empty())
+      return fmt::format("rule fwmark {} lookup {} {}", r.table, r.table, verb);
     return fmt::format("rule iif {} lookup {} {}", r.in_port, r.table, verb);
   }
 };
+
+ChangeMarks change_marks(const SteeringTables& desired, const SteeringTables& installed) {
+  ChangeMarks change;
+  const bool keep =
+      installed.mark_table == MarkTable::whole && desired.mark_table == MarkTable::whole;
+  change.drop_table = !keep && installed.mark_table != MarkTable::none;
+  change.make_table = !keep && desired.mark_table != MarkTable::none;
+  merge(
+      desired.mark_ports, installed.mark_ports, [](const std::string& port) { return port; },
+      [&](const std::string& port) { change.ports_on.push_back(port); },
+      [&](const std::string& port) { change.ports_off.push_back(port); },
+      [&](const std::string& port, const std::string&) {
+        if (!keep)
+          change.ports_on.push_back(port);
+      });
+  merge(
+      desired.marks, installed.marks, [](const MarkedFlow& m) { return m.flow; },
+      [&](const MarkedFlow& m) { change.on.push_back(m); },
+      [&](const MarkedFlow& m) { change.off.push_back(m.flow); },
+      [&](const MarkedFlow& want, const MarkedFlow& have) {
+        if (!keep)
+          change.on.push_back(want);
+        else if (want.mark != have.mark)
+          change.moved.push_back(want);
+      });
+  return change;
+}
 
 }  // namespace
 
@@ -56,8 +97,9 @@ std::string to_string(const Action& action) {
   return std::visit(Describe{}, action);
 }
 
-Reconciliation reconcile(const PortTables& desired, const PortTables& installed) {
-  std::vector<Action> routes_off, hops_off_first, hops_on, routes_on, rules_on, rules_off, hops_off;
+Reconciliation reconcile(const SteeringTables& desired, const SteeringTables& installed) {
+  std::vector<Action> routes_off, hops_off_first, hops_on, routes_on, rules_on, marks;
+  std::vector<Action> rules_off, mark_routes_off, hops_off;
 
   // An id whose object somebody replaced by another: it has to go before ours can take its place,
   // and the kernel takes the routes over it along.
@@ -81,7 +123,11 @@ Reconciliation reconcile(const PortTables& desired, const PortTables& installed)
       desired.routes, installed.routes,
       [](const PinRoute& r) { return std::tie(r.table, r.destination); },
       [&](const PinRoute& r) { routes_on.emplace_back(AddRoute{r}); },
-      [&](const PinRoute& r) { routes_off.emplace_back(RemoveRoute{r}); },
+      [&](const PinRoute& r) {
+        // What marks lead to stays until they are gone.
+        (r.destination.is_unspecified() ? mark_routes_off : routes_off)
+            .emplace_back(RemoveRoute{r});
+      },
       [&](const PinRoute& want, const PinRoute& have) {
         if (lost(have.next_hop)) {
           routes_on.emplace_back(AddRoute{want});
@@ -92,15 +138,18 @@ Reconciliation reconcile(const PortTables& desired, const PortTables& installed)
 
   merge(
       desired.rules, installed.rules,
-      [](const PortRule& r) { return std::tie(r.in_port, r.table); },
-      [&](const PortRule& r) { rules_on.emplace_back(AddRule{r}); },
-      [&](const PortRule& r) { rules_off.emplace_back(RemoveRule{r}); },
-      [](const PortRule&, const PortRule&) {});
+      [](const TableRule& r) { return std::tie(r.in_port, r.table); },
+      [&](const TableRule& r) { rules_on.emplace_back(AddRule{r}); },
+      [&](const TableRule& r) { rules_off.emplace_back(RemoveRule{r}); },
+      [](const TableRule&, const TableRule&) {});
+
+  if (ChangeMarks change = change_marks(desired, installed); !change.empty())
+    marks.emplace_back(std::move(change));
 
   Reconciliation result;
-  for (auto* list : {&routes_off, &hops_off_first, &hops_on, &routes_on, &rules_on})
+  for (auto* list : {&routes_off, &hops_off_first, &hops_on, &routes_on, &rules_on, &marks})
     std::move(list->begin(), list->end(), std::back_inserter(result.make));
-  for (auto* list : {&rules_off, &hops_off})
+  for (auto* list : {&rules_off, &mark_routes_off, &hops_off})
     std::move(list->begin(), list->end(), std::back_inserter(result.sweep));
   return result;
 }

@@ -1,6 +1,10 @@
-// Desired against installed port tables (design, section 6): which changes make the kernel agree
-// with the plan, in which order. Pure values and one pure function; the agent reads what is
+// Desired against installed steering tables (design, section 6): which changes make the kernel
+// agree with the plan, in which order. Pure values and one pure function; the agent reads what is
 // installed and applies the answer. Any thread; nothing is kept.
+//
+// Two enforcers share these rows. Port tables: a rule by ingress port, and in its table a route for
+// each destination. Flow marks: a map from flows to marks, a rule by mark for each next hop, and in
+// its table one route for everything.
 #pragma once
 
 #include <compare>
@@ -10,6 +14,7 @@
 #include <vector>
 
 #include "common/core/address.h"
+#include "common/core/plan.h"
 
 namespace heddle {
 
@@ -24,30 +29,45 @@ struct NextHop {
   auto operator<=>(const NextHop&) const = default;
 };
 
-// "DESTINATION nhid NEXT_HOP" in one port's table.
+// "DESTINATION nhid NEXT_HOP" in one of our tables.
 struct PinRoute {
   std::uint32_t table{};
-  IpAddress destination;
+  IpAddress destination;  // unspecified: every destination, for what a mark leads here
   std::uint32_t next_hop{};
   auto operator<=>(const PinRoute&) const = default;
 };
 
-// "iif IN_PORT lookup TABLE", at the priority that is configured as ours.
-struct PortRule {
-  std::string in_port;
+// "iif IN_PORT lookup TABLE" or "fwmark TABLE lookup TABLE", at the priority that is configured as
+// ours.
+struct TableRule {
+  std::string in_port;  // empty: by mark, which is the number of the table
   std::uint32_t table{};
-  auto operator<=>(const PortRule&) const = default;
+  auto operator<=>(const TableRule&) const = default;
 };
 
-// Everything that heddle keeps in a kernel. Each list is sorted; (table, destination) and id are
-// unique.
-struct PortTables {
+// Packets of a flow, as they come in by a host's port, get a mark.
+struct MarkedFlow {
+  ByQueuePair flow;
+  std::uint32_t mark{};  // the number of the table that they are looked up in
+  auto operator<=>(const MarkedFlow&) const = default;
+};
+
+// The kernel's object that holds the marks: a table of packet rules, with its map and its set of
+// ports. `damaged`: ours, but not as it should be; it is made again.
+enum class MarkTable : std::uint8_t { none, damaged, whole };
+
+// Everything that heddle keeps in a kernel. Each list is sorted; (table, destination), id and flow
+// are unique.
+struct SteeringTables {
   std::vector<NextHop> next_hops{};
   std::vector<PinRoute> routes{};
-  std::vector<PortRule> rules{};
+  std::vector<TableRule> rules{};
+  MarkTable mark_table{};
+  std::vector<std::string> mark_ports{};  // by which packets come in that may be marked
+  std::vector<MarkedFlow> marks{};
 
-  bool empty() const { return next_hops.empty() && routes.empty() && rules.empty(); }
-  bool operator==(const PortTables&) const = default;
+  bool empty() const { return *this == SteeringTables{}; }
+  bool operator==(const SteeringTables&) const = default;
 };
 
 struct AddNextHop {
@@ -71,29 +91,43 @@ struct RemoveRoute {
   bool operator==(const RemoveRoute&) const = default;
 };
 struct AddRule {
-  PortRule rule;
+  TableRule rule;
   bool operator==(const AddRule&) const = default;
 };
 struct RemoveRule {
-  PortRule rule;
+  TableRule rule;
   bool operator==(const RemoveRule&) const = default;
 };
-using Action =
-    std::variant<AddNextHop, RemoveNextHop, AddRoute, MoveRoute, RemoveRoute, AddRule, RemoveRule>;
+// All of it in one transaction: no packet meets half of it, and if one part fails, none is done.
+struct ChangeMarks {
+  bool drop_table{};
+  bool make_table{};  // after the drop
+  std::vector<std::string> ports_on{};
+  std::vector<std::string> ports_off{};
+  std::vector<MarkedFlow> on{};
+  std::vector<MarkedFlow> moved{};  // to these marks
+  std::vector<ByQueuePair> off{};
+
+  bool empty() const { return *this == ChangeMarks{}; }
+  bool operator==(const ChangeMarks&) const = default;
+};
+using Action = std::variant<AddNextHop, RemoveNextHop, AddRoute, MoveRoute, RemoveRoute, AddRule,
+                            RemoveRule, ChangeMarks>;
 
 std::string to_string(
     const Action& action);  // "route 10.2.1.2 in table 18800 to next hop 188000001"
 
-// `make` first, then read back, then `sweep`: what a route may still lean on goes last.
+// `make` first, then read back, then `sweep`: what a route or a mark may still lean on goes last.
 struct Reconciliation {
-  std::vector<Action>
-      make;  // unwanted routes off (their traffic goes to `main`), next hops, routes, rules on
-  std::vector<Action> sweep;  // unwanted rules, then next hops that nothing uses any more
+  // Unwanted routes off (their traffic goes to `main`), next hops, routes, rules on, marks.
+  std::vector<Action> make;
+  // Unwanted rules, routes of marks, then next hops that nothing uses any more.
+  std::vector<Action> sweep;
   bool empty() const { return make.empty() && sweep.empty(); }
 };
 
 // The least actions that turn `installed` into `desired`. `installed` is what was read back and is
 // ours; it may hold what `desired` could not: the same rule twice. Linear in the sizes.
-Reconciliation reconcile(const PortTables& desired, const PortTables& installed);
+Reconciliation reconcile(const SteeringTables& desired, const SteeringTables& installed);
 
 }  // namespace heddle

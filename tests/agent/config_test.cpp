@@ -51,6 +51,7 @@ TEST(AgentConfig, ReadsWhatIsGivenAndKeepsDefaultsForTheRest) {
   const Result<AgentConfig> config = parse_agent_config(kGood + R"(
 lease_s: 3
 report_interval_ms: 200
+enforcer: flow-marks
 routing: {protocol: 210, table_count: 64}
 )",
                                                         "agent.yaml");
@@ -61,6 +62,7 @@ routing: {protocol: 210, table_count: 64}
   EXPECT_FALSE(config->plain);
   EXPECT_EQ(config->lease, std::chrono::seconds(3));
   EXPECT_EQ(config->report_interval, std::chrono::milliseconds(200));
+  EXPECT_EQ(config->enforcer, Enforcer::flow_marks);
   EXPECT_EQ(config->routing.protocol, 210);
   EXPECT_EQ(config->routing.table_count, 64u);
   EXPECT_EQ(config->routing.table_base, RoutingRanges{}.table_base);

@@ -154,6 +154,7 @@ class FakeKernel final : public RouteKernel, public PortSource {
              r.destination == Prefix::host(remove.route.destination);
     });
   }
+  void take(const ChangeMarks&) {}  // no test of whole agents marks flows
   void take(const AddRule& add) {
     state.rules.push_back({.priority = ranges.rule_priority,
                            .protocol = ranges.protocol,

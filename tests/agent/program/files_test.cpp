@@ -2,6 +2,7 @@
 // state.
 #include "agent/program/files.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ class Files : public testing::Test {
   std::string directory;
 };
 
-PortTables tables() {
+SteeringTables tables() {
   const IpAddress d = IpAddress::v4(10, 2, 1, 2);
   return {
       .next_hops = {{.id = 5, .ifindex = 1, .gateway = d}, {.id = 6, .ifindex = 2, .gateway = d}},
@@ -66,6 +67,32 @@ TEST_F(OwnershipRecord, OfTheFirstFormatIsStillRead) {
   const Ownership read = OwnershipFile(directory, "boot-a").load().value();
   EXPECT_EQ(read, Ownership{.next_hops = {5}});
   EXPECT_EQ(recorded_ranges(directory, "boot-a").value(), RoutingRanges{});
+}
+
+TEST_F(OwnershipRecord, HoldsMarksAndTheirTable) {
+  const IpAddress d = IpAddress::v4(10, 2, 1, 2);
+  const ByQueuePair flow{.source = d, .destination = d, .source_port = 51986};
+  const SteeringTables marks{.next_hops = {{.id = 5, .ifindex = 1, .gateway = d}},
+                             .routes = {{.table = 18800, .destination = {}, .next_hop = 5}},
+                             .rules = {{.in_port = {}, .table = 18800}},
+                             .mark_table = MarkTable::whole,
+                             .mark_ports = {"p1", "p2"},
+                             .marks = {{.flow = flow, .mark = 18800}}};
+  OwnershipFile file(directory, "boot-a");
+  ASSERT_TRUE(file.save(Ownership::of(marks, kRanges)));
+  const Ownership read = file.load().value();
+  EXPECT_EQ(read, Ownership::of(marks, kRanges));
+  EXPECT_TRUE(read.mark_table && read.owns_mark(flow) && read.owns_mark_port("p2"));
+  EXPECT_TRUE(read.owns_rule({.in_port = {}, .table = 18800}));
+  EXPECT_FALSE(read.empty());
+  EXPECT_TRUE(read.covers(Ownership::of({}, kRanges)));
+  EXPECT_FALSE(Ownership::of(tables(), kRanges).covers(read));
+  for (const char* line :
+       {"markrule x", "markrule 1 2", "marktable 1", "markport ", "mark 10.1.1.2 10.2.1.2",
+        "mark 10.1.1.2 10.2.1.2 65536", "mark 10.1.1.2 ten 1"}) {
+    put("installed", fmt::format("heddle-ownership 1 boot-a\n{}\nend\n", line));
+    EXPECT_EQ(file.load().error().code, Errc::parse) << line;
+  }
 }
 
 TEST_F(OwnershipRecord, ReadsBackWhatItWrote) {

@@ -23,7 +23,7 @@ PinRoute route(std::uint32_t table, std::uint8_t destination, std::uint32_t next
 // along, and a route needs its next hop.
 class ModelKernel {
  public:
-  explicit ModelKernel(const PortTables& tables) : rules_(tables.rules) {
+  explicit ModelKernel(const SteeringTables& tables) : rules_(tables.rules) {
     for (const NextHop& n : tables.next_hops)
       hops_[n.id] = n;
     for (const PinRoute& r : tables.routes)
@@ -65,8 +65,8 @@ class ModelKernel {
     return true;
   }
 
-  PortTables tables() const {
-    PortTables result{.rules = rules_};
+  SteeringTables tables() const {
+    SteeringTables result{.rules = rules_};
     for (const auto& [id, n] : hops_)
       result.next_hops.push_back(n);
     for (const auto& [key, next] : routes_)
@@ -78,27 +78,27 @@ class ModelKernel {
  private:
   std::map<std::uint32_t, NextHop> hops_;
   std::map<std::pair<std::uint32_t, IpAddress>, std::uint32_t> routes_;
-  std::vector<PortRule> rules_;
+  std::vector<TableRule> rules_;
 };
 
 TEST(Reconcile, DoesNothingWhenTheKernelAgrees) {
-  const PortTables tables{.next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
+  const SteeringTables tables{.next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
   EXPECT_TRUE(reconcile(tables, tables).empty());
 }
 
 TEST(Reconcile, MovesARouteByOneReplaceAndRemovesTheOldNextHopLast) {
-  const PortTables installed{
+  const SteeringTables installed{
       .next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
-  const PortTables desired{.next_hops = {hop(2)}, .routes = {route(5, 1, 2)}, .rules = {{"p1", 5}}};
+  const SteeringTables desired{.next_hops = {hop(2)}, .routes = {route(5, 1, 2)}, .rules = {{"p1", 5}}};
   const Reconciliation todo = reconcile(desired, installed);
   EXPECT_EQ(todo.make, (std::vector<Action>{AddNextHop{hop(2)}, MoveRoute{route(5, 1, 2)}}));
   EXPECT_EQ(todo.sweep, (std::vector<Action>{RemoveNextHop{1}}));
 }
 
 TEST(Reconcile, TakesUnwantedRoutesOffBeforeAnythingElse) {
-  const PortTables installed{
+  const SteeringTables installed{
       .next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
-  const PortTables desired{.next_hops = {hop(2)}, .routes = {route(6, 1, 2)}, .rules = {{"p2", 6}}};
+  const SteeringTables desired{.next_hops = {hop(2)}, .routes = {route(6, 1, 2)}, .rules = {{"p2", 6}}};
   const Reconciliation todo = reconcile(desired, installed);
   EXPECT_EQ(todo.make, (std::vector<Action>{RemoveRoute{route(5, 1, 1)}, AddNextHop{hop(2)},
                                             AddRoute{route(6, 1, 2)}, AddRule{{"p2", 6}}}));
@@ -106,8 +106,8 @@ TEST(Reconcile, TakesUnwantedRoutesOffBeforeAnythingElse) {
 }
 
 TEST(Reconcile, RemovesTheSecondOfTwoEqualRules) {
-  const PortTables installed{.rules = {{"p1", 5}, {"p1", 5}}};
-  const PortTables desired{.rules = {{"p1", 5}}};
+  const SteeringTables installed{.rules = {{"p1", 5}, {"p1", 5}}};
+  const SteeringTables desired{.rules = {{"p1", 5}}};
   const Reconciliation todo = reconcile(desired, installed);
   EXPECT_TRUE(todo.make.empty());
   EXPECT_EQ(todo.sweep, (std::vector<Action>{RemoveRule{{"p1", 5}}}));
@@ -116,8 +116,8 @@ TEST(Reconcile, RemovesTheSecondOfTwoEqualRules) {
 TEST(Reconcile, RebuildsWhatLeansOnANextHopThatSomebodyReplaced) {
   NextHop other = hop(1);
   other.gateway = address(99);
-  const PortTables installed{.next_hops = {other}, .routes = {route(5, 1, 1)}};
-  const PortTables desired{.next_hops = {hop(1)}, .routes = {route(5, 1, 1)}};
+  const SteeringTables installed{.next_hops = {other}, .routes = {route(5, 1, 1)}};
+  const SteeringTables desired{.next_hops = {hop(1)}, .routes = {route(5, 1, 1)}};
   EXPECT_EQ(reconcile(desired, installed).make,
             (std::vector<Action>{RemoveNextHop{1}, AddNextHop{hop(1)}, AddRoute{route(5, 1, 1)}}));
 }
@@ -130,7 +130,7 @@ TEST(Reconcile, ReachesAnyTablesFromAnyTablesWithoutAGap) {
   std::mt19937 random(kSeed);
   const auto draw = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   const auto tables = [&] {
-    PortTables t;
+    SteeringTables t;
     for (std::uint32_t id = 1; id <= 4; ++id)
       if (draw(4) != 0)
         t.next_hops.push_back(hop(id));
@@ -145,13 +145,13 @@ TEST(Reconcile, ReachesAnyTablesFromAnyTablesWithoutAGap) {
   };
   for (int round = 0; round < 2000; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", round " << round);
-    const PortTables from = tables();
-    const PortTables to = tables();
+    const SteeringTables from = tables();
+    const SteeringTables to = tables();
     ModelKernel kernel(from);
     const auto step = [&](const std::vector<Action>& actions) {
       for (const Action& action : actions) {
         ASSERT_TRUE(kernel.take(action)) << to_string(action);
-        const PortTables now = kernel.tables();
+        const SteeringTables now = kernel.tables();
         for (const PinRoute& before : from.routes) {
           const auto same = [&](const PinRoute& r) {
             return r.table == before.table && r.destination == before.destination;

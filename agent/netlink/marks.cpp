@@ -1,0 +1,399 @@
+#include "agent/netlink/marks.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <linux/if.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include "agent/netlink/attributes.h"
+
+namespace heddle {
+namespace {
+
+constexpr const char* kPorts = "ports";
+constexpr const char* kFlows = "flows";
+constexpr const char* kChain = "mark";
+// A comment as nft shows it: type 0, length, text. The number goes up when the rule changes, so
+// that a table of an earlier version is made again.
+constexpr std::string_view kSignature{"\0\x14heddle flow marks 1\0", 22};
+static_assert(kSignature.back() == '\0');
+
+constexpr std::uint32_t kPriority = static_cast<std::uint32_t>(-150);  // "mangle"
+constexpr std::uint32_t kAccept = 1;
+constexpr std::uint16_t kRocePort = 4791;
+// What nft calls the types of keys and data; the kernel only keeps these numbers.
+constexpr std::uint32_t kTypeAddress = 7;
+constexpr std::uint32_t kTypeService = 13;
+constexpr std::uint32_t kTypeMark = 19;
+constexpr std::uint32_t kTypePort = 41;
+constexpr std::uint32_t kTypeFlow = kTypeAddress << 12U | kTypeAddress << 6U | kTypeService;
+// Where the parts of a flow lie in the packet.
+constexpr std::uint32_t kSourceAt = 12;
+constexpr std::uint32_t kDestinationAt = 16;
+// A list's length is told in 16 bits.
+constexpr std::size_t kElementsAtOnce = 500;
+
+using FlowKeyBytes = std::array<std::byte, 12>;  // each part begins at a multiple of four
+using PortKeyBytes = std::array<char, IFNAMSIZ>;
+
+FlowKeyBytes key_of(const ByQueuePair& flow) {
+  FlowKeyBytes key{};
+  const std::uint16_t port = htons(flow.source_port);
+  std::memcpy(key.data(), flow.source.octets.data(), 4);
+  std::memcpy(key.data() + 4, flow.destination.octets.data(), 4);
+  std::memcpy(key.data() + 8, &port, sizeof port);
+  return key;
+}
+
+ByQueuePair flow_of(const FlowKeyBytes& key) {
+  ByQueuePair flow;
+  std::uint16_t port{};
+  std::memcpy(flow.source.octets.data(), key.data(), 4);
+  std::memcpy(flow.destination.octets.data(), key.data() + 4, 4);
+  std::memcpy(&port, key.data() + 8, sizeof port);
+  flow.source_port = ntohs(port);
+  return flow;
+}
+
+constexpr std::uint16_t type_of(int message) {
+  return static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8U | static_cast<unsigned>(message));
+}
+
+nfgenmsg head_of(int family) {
+  return {.nfgen_family = static_cast<std::uint8_t>(family),
+          .version = NFNETLINK_V0,
+          .res_id = htons(family == AF_UNSPEC ? NFNL_SUBSYS_NFTABLES : 0)};
+}
+
+class Writer {
+ public:
+  Writer(Batch& batch, const std::string& table) : batch_(batch), table_(table) {}
+
+  void begin_transaction() {
+    batch_.begin(NFNL_MSG_BATCH_BEGIN, 0, head_of(AF_UNSPEC));
+    batch_.mark_as_transaction();
+  }
+  void end_transaction() {
+    batch_.acknowledge_last();
+    batch_.begin(NFNL_MSG_BATCH_END, 0, head_of(AF_UNSPEC));
+  }
+
+  // All of these messages name the table by attribute 1.
+  Batch& begin(int message, std::uint16_t flags) {
+    return batch_.begin(type_of(message), flags, head_of(NFPROTO_IPV4))
+        .text(NFTA_TABLE_NAME, table_);
+  }
+
+  void make_table() {
+    constexpr std::uint16_t kCreate = NLM_F_CREATE | NLM_F_EXCL;
+    begin(NFT_MSG_NEWTABLE, kCreate)
+        .attribute(NFTA_TABLE_USERDATA, kSignature.data(), kSignature.size());
+    begin(NFT_MSG_NEWSET, kCreate)
+        .text(NFTA_SET_NAME, kPorts)
+        .network_number(NFTA_SET_FLAGS, 0)
+        .network_number(NFTA_SET_KEY_TYPE, kTypePort)
+        .network_number(NFTA_SET_KEY_LEN, sizeof(PortKeyBytes))
+        .network_number(NFTA_SET_ID, 1);
+    begin(NFT_MSG_NEWSET, kCreate)
+        .text(NFTA_SET_NAME, kFlows)
+        .network_number(NFTA_SET_FLAGS, NFT_SET_MAP)
+        .network_number(NFTA_SET_KEY_TYPE, kTypeFlow)
+        .network_number(NFTA_SET_KEY_LEN, sizeof(FlowKeyBytes))
+        .network_number(NFTA_SET_DATA_TYPE, kTypeMark)
+        .network_number(NFTA_SET_DATA_LEN, sizeof(std::uint32_t))
+        .network_number(NFTA_SET_ID, 2);
+    begin(NFT_MSG_NEWCHAIN, kCreate)
+        .text(NFTA_CHAIN_NAME, kChain)
+        .open(NFTA_CHAIN_HOOK)
+        .network_number(NFTA_HOOK_HOOKNUM, NF_INET_PRE_ROUTING)
+        .network_number(NFTA_HOOK_PRIORITY, kPriority)
+        .close()
+        .network_number(NFTA_CHAIN_POLICY, kAccept)
+        .text(NFTA_CHAIN_TYPE, "filter")
+        .attribute(NFTA_CHAIN_USERDATA, kSignature.data(), kSignature.size());
+    begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND).text(NFTA_RULE_CHAIN, kChain);
+    batch_.attribute(NFTA_RULE_USERDATA, kSignature.data(), kSignature.size())
+        .open(NFTA_RULE_EXPRESSIONS);
+    const std::uint16_t roce_port = htons(kRocePort);
+    constexpr std::uint8_t kUdp = IPPROTO_UDP;
+    load_meta(NFT_META_IIFNAME);
+    look_up(kPorts, false);
+    load_meta(NFT_META_L4PROTO);
+    require(&kUdp, sizeof kUdp);
+    load(NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, NFT_REG_1);
+    require(&roce_port, sizeof roce_port);
+    load(NFT_PAYLOAD_NETWORK_HEADER, kSourceAt, 4, NFT_REG32_00);
+    load(NFT_PAYLOAD_NETWORK_HEADER, kDestinationAt, 4, NFT_REG32_01);
+    load(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2, NFT_REG32_02);
+    look_up(kFlows, true);
+    expression("meta");
+    batch_.network_number(NFTA_META_KEY, NFT_META_MARK)
+        .network_number(NFTA_META_SREG, NFT_REG_1)
+        .close()
+        .close();
+    batch_.close();
+  }
+
+  void drop_table() { begin(NFT_MSG_DELTABLE, 0); }
+
+  template <class T, class Key>
+  void elements(int message, const char* set, const std::vector<T>& all, Key key) {
+    for (std::size_t first = 0; first < all.size(); first += kElementsAtOnce) {
+      begin(message, message == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0)
+          .text(NFTA_SET_ELEM_LIST_SET, set)
+          .open(NFTA_SET_ELEM_LIST_ELEMENTS);
+      const std::size_t end = std::min(all.size(), first + kElementsAtOnce);
+      for (std::size_t i = first; i < end; ++i) {
+        batch_.open(NFTA_LIST_ELEM);
+        key(all[i]);
+        batch_.close();
+      }
+      batch_.close();
+    }
+  }
+  void port_key(const std::string& port) {
+    PortKeyBytes key{};
+    std::memcpy(key.data(), port.data(), std::min(port.size(), key.size() - 1));
+    batch_.open(NFTA_SET_ELEM_KEY).attribute(NFTA_DATA_VALUE, key.data(), key.size()).close();
+  }
+  void flow_key(const ByQueuePair& flow) {
+    const FlowKeyBytes key = key_of(flow);
+    batch_.open(NFTA_SET_ELEM_KEY).attribute(NFTA_DATA_VALUE, key.data(), key.size()).close();
+  }
+  void flow_and_mark(const MarkedFlow& marked) {
+    flow_key(marked.flow);
+    batch_.open(NFTA_SET_ELEM_DATA).number(NFTA_DATA_VALUE, marked.mark).close();
+  }
+
+ private:
+  // Closed twice by the caller.
+  void expression(const char* name) {
+    batch_.open(NFTA_LIST_ELEM).text(NFTA_EXPR_NAME, name).open(NFTA_EXPR_DATA);
+  }
+  void load_meta(std::uint32_t key) {
+    expression("meta");
+    batch_.network_number(NFTA_META_KEY, key)
+        .network_number(NFTA_META_DREG, NFT_REG_1)
+        .close()
+        .close();
+  }
+  void require(const void* value, std::size_t size) {
+    expression("cmp");
+    batch_.network_number(NFTA_CMP_SREG, NFT_REG_1)
+        .network_number(NFTA_CMP_OP, NFT_CMP_EQ)
+        .open(NFTA_CMP_DATA)
+        .attribute(NFTA_DATA_VALUE, value, size)
+        .close()
+        .close()
+        .close();
+  }
+  void load(std::uint32_t base, std::uint32_t offset, std::uint32_t length, std::uint32_t to) {
+    expression("payload");
+    batch_.network_number(NFTA_PAYLOAD_DREG, to)
+        .network_number(NFTA_PAYLOAD_BASE, base)
+        .network_number(NFTA_PAYLOAD_OFFSET, offset)
+        .network_number(NFTA_PAYLOAD_LEN, length)
+        .close()
+        .close();
+  }
+  void look_up(const char* set, bool fetch) {
+    expression("lookup");
+    batch_.text(NFTA_LOOKUP_SET, set).network_number(NFTA_LOOKUP_SREG, NFT_REG_1);
+    if (fetch)
+      batch_.network_number(NFTA_LOOKUP_DREG, NFT_REG_1);
+    batch_.close().close();
+  }
+
+  Batch& batch_;
+  const std::string& table_;
+};
+
+bool carries_signature(const Attributes& a, std::size_t type) {
+  const auto data = a.bytes(type);
+  return data.size() == kSignature.size() &&
+         std::memcmp(data.data(), kSignature.data(), data.size()) == 0;
+}
+
+}  // namespace
+
+void append_marks(Batch& batch, const ChangeMarks& change, const std::string& table) {
+  Writer w(batch, table);
+  const auto flow = [&](const ByQueuePair& f) { w.flow_key(f); };
+  const auto marked_flow = [&](const MarkedFlow& m) { w.flow_key(m.flow); };
+  const auto flow_and_mark = [&](const MarkedFlow& m) { w.flow_and_mark(m); };
+  const auto port = [&](const std::string& p) { w.port_key(p); };
+  w.begin_transaction();
+  w.elements(NFT_MSG_DELSETELEM, kFlows, change.off, flow);
+  w.elements(NFT_MSG_DELSETELEM, kFlows, change.moved, marked_flow);
+  w.elements(NFT_MSG_DELSETELEM, kPorts, change.ports_off, port);
+  if (change.drop_table)
+    w.drop_table();
+  if (change.make_table)
+    w.make_table();
+  w.elements(NFT_MSG_NEWSETELEM, kPorts, change.ports_on, port);
+  w.elements(NFT_MSG_NEWSETELEM, kFlows, change.moved, flow_and_mark);
+  w.elements(NFT_MSG_NEWSETELEM, kFlows, change.on, flow_and_mark);
+  w.end_transaction();
+}
+
+void append_mark_trial(Batch& batch, const std::string& table) {
+  Writer w(batch, table);
+  w.begin_transaction();
+  w.make_table();
+  batch.acknowledge_last();
+}
+
+void append_mark_table_query(Batch& batch, const std::string& table) {
+  Writer(batch, table).begin(NFT_MSG_GETTABLE, 0);
+}
+
+void append_mark_dump(Batch& batch, MarkDump what, const std::string& table) {
+  Writer w(batch, table);
+  switch (what) {
+    case MarkDump::chains:
+      // A dump of chains takes no table.
+      batch.begin(type_of(NFT_MSG_GETCHAIN), NLM_F_DUMP, head_of(NFPROTO_IPV4));
+      break;
+    case MarkDump::rules:
+      w.begin(NFT_MSG_GETRULE, NLM_F_DUMP);
+      break;
+    case MarkDump::sets:
+      w.begin(NFT_MSG_GETSET, NLM_F_DUMP);
+      break;
+    case MarkDump::ports:
+      w.begin(NFT_MSG_GETSETELEM, NLM_F_DUMP).text(NFTA_SET_ELEM_LIST_SET, kPorts);
+      break;
+    case MarkDump::flows:
+      w.begin(NFT_MSG_GETSETELEM, NLM_F_DUMP).text(NFTA_SET_ELEM_LIST_SET, kFlows);
+      break;
+  }
+}
+
+bool concerns_table(const nlmsghdr& message, const std::string& table) {
+  const auto head = body<nfgenmsg>(message);
+  return message.nlmsg_type >> 8U == NFNL_SUBSYS_NFTABLES && head &&
+         head->nfgen_family == NFPROTO_IPV4 &&
+         attributes<nfgenmsg>(message).text(NFTA_TABLE_NAME) == table;
+}
+
+void MarkTableReading::take(const nlmsghdr& message) {
+  if (!concerns_table(message, table_))
+    return;
+  const auto a = attributes<nfgenmsg>(message);
+  switch (message.nlmsg_type & 0xFFU) {
+    case NFT_MSG_NEWTABLE:
+      table_seen_ = true;
+      result_.is_signed = carries_signature(a, NFTA_TABLE_USERDATA);
+      table_fits_ = (a.network_number(NFTA_TABLE_FLAGS).value_or(0) & NFT_TABLE_F_DORMANT) == 0;
+      break;
+    case NFT_MSG_NEWCHAIN:
+      take_chain(message);
+      break;
+    case NFT_MSG_NEWRULE:
+      take_rule(message);
+      break;
+    case NFT_MSG_NEWSET:
+      take_set(message);
+      break;
+    case NFT_MSG_NEWSETELEM:
+      take_elements(message);
+      break;
+    default:
+      break;
+  }
+}
+
+void MarkTableReading::take_chain(const nlmsghdr& message) {
+  const auto a = attributes<nfgenmsg>(message);
+  if (const std::string name = a.text(NFTA_CHAIN_NAME); name != kChain) {
+    foreign_chains_.push_back("chain " + name);
+    return;
+  }
+  const Attributes hook = a.nest(NFTA_CHAIN_HOOK);
+  chain_fits_ = carries_signature(a, NFTA_CHAIN_USERDATA) && a.text(NFTA_CHAIN_TYPE) == "filter" &&
+                hook.network_number(NFTA_HOOK_HOOKNUM) == NF_INET_PRE_ROUTING &&
+                hook.network_number(NFTA_HOOK_PRIORITY) == kPriority &&
+                a.network_number(NFTA_CHAIN_POLICY) == kAccept;
+}
+
+void MarkTableReading::take_rule(const nlmsghdr& message) {
+  const auto a = attributes<nfgenmsg>(message);
+  const std::string chain = a.text(NFTA_RULE_CHAIN);
+  if (chain == kChain && carries_signature(a, NFTA_RULE_USERDATA))
+    ++rules_;
+  else
+    foreign_rules_.push_back(fmt::format("a rule in chain {}", chain));
+}
+
+void MarkTableReading::take_set(const nlmsghdr& message) {
+  const auto a = attributes<nfgenmsg>(message);
+  const std::string name = a.text(NFTA_SET_NAME);
+  const std::uint32_t flags = a.network_number(NFTA_SET_FLAGS).value_or(0);
+  const auto key_length = a.network_number(NFTA_SET_KEY_LEN);
+  if (name == kPorts)
+    ports_fit_ = flags == 0 && key_length == sizeof(PortKeyBytes);
+  else if (name == kFlows)
+    flows_fit_ = flags == NFT_SET_MAP && key_length == sizeof(FlowKeyBytes) &&
+                 a.network_number(NFTA_SET_DATA_LEN) == sizeof(std::uint32_t);
+  else if ((flags & NFT_SET_ANONYMOUS) == 0)  // those belong to rules
+    foreign_sets_.push_back("set " + name);
+}
+
+void MarkTableReading::take_elements(const nlmsghdr& message) {
+  const auto a = attributes<nfgenmsg>(message);
+  const std::string set = a.text(NFTA_SET_ELEM_LIST_SET);
+  for_each_list_element(a.bytes(NFTA_SET_ELEM_LIST_ELEMENTS), [&](std::span<const std::byte> bytes) {
+    const Attributes element(bytes.data(), bytes.size());
+    const Attributes key = element.nest(NFTA_SET_ELEM_KEY);
+    if (set == kPorts) {
+      if (std::string port = key.text(NFTA_DATA_VALUE); !port.empty())
+        result_.ports.push_back(std::move(port));
+      return;
+    }
+    const auto flow = key.value<FlowKeyBytes>(NFTA_DATA_VALUE);
+    const auto mark = element.nest(NFTA_SET_ELEM_DATA).number(NFTA_DATA_VALUE);
+    if (set == kFlows && flow && mark)
+      result_.flows.push_back({.flow = flow_of(*flow), .mark = *mark});
+  });
+}
+
+void MarkTableReading::forget(MarkDump what) {
+  switch (what) {
+    case MarkDump::chains:
+      chain_fits_ = false;
+      foreign_chains_.clear();
+      break;
+    case MarkDump::rules:
+      rules_ = 0;
+      foreign_rules_.clear();
+      break;
+    case MarkDump::sets:
+      ports_fit_ = flows_fit_ = false;
+      foreign_sets_.clear();
+      break;
+    case MarkDump::ports:
+      result_.ports.clear();
+      break;
+    case MarkDump::flows:
+      result_.flows.clear();
+      break;
+  }
+}
+
+KernelMarkTable MarkTableReading::finish() && {
+  for (auto* list : {&foreign_chains_, &foreign_rules_, &foreign_sets_})
+    std::move(list->begin(), list->end(), std::back_inserter(result_.foreign));
+  result_.whole = table_fits_ && chain_fits_ && ports_fit_ && flows_fit_ && rules_ == 1;
+  return std::move(result_);
+}
+
+}  // namespace heddle
