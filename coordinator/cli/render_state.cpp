@@ -123,10 +123,30 @@ std::string endpoint(const Json& address, const Json& port) {
   return known(port) ? text(address) + ":" + text(port) : text(address);
 }
 
-// After a reset or a gap the count is only what was seen since: ">= 1.2 GB".
+// After a reset or a gap the count is only what was seen since: ">= 1.2 GB". From samples:
+// "1.2 GB +- 37 MB".
 std::string bytes_cell(const Json& flow) {
-  const std::string bytes = measured(member(flow, "bytes"), human_bytes);
+  std::string bytes = measured(member(flow, "bytes"), human_bytes);
+  if (const auto error = number(member(flow, "bytes_error")))
+    bytes += " +- " + human_bytes(*error);
   return truth(member(flow, "bytes_at_least")) ? ">= " + bytes : bytes;
+}
+
+// "slurm:1234.0 (cgroup on h1-2)"; empty where no machine says so.
+std::string label_cell(const Json& flow) {
+  const Json& label = member(flow, "label");
+  if (!label.is_string())
+    return {};
+  return fmt::format("{} ({})", text(label), text(member(flow, "label_origin")));
+}
+
+// A job's labels, each with where it was read: "slurm:1234.0 (cgroup)".
+std::string labels_cell(const Json& job) {
+  std::string out;
+  for (const Json& label : elements(job, "labels"))
+    out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", text(member(label, "label")),
+                       text(member(label, "origin")));
+  return out;
 }
 
 // "declared", or recognised from who talks to whom; switched off or not.
@@ -224,6 +244,7 @@ std::string render_flows(const Json& reply, bool colour) {
                {"DESTINATION"},
                {"QP", Align::right},
                {"JOB"},
+               {"WORKS FOR"},
                {"KIND"},
                {"RATE", Align::right},
                {"BYTES", Align::right},
@@ -238,6 +259,7 @@ std::string render_flows(const Json& reply, bool colour) {
                {text(member(flow, "destination"))},
                {text(member(flow, "dest_qpn"))},
                {text(member(flow, "job"))},
+               {label_cell(flow)},
                {elephant ? "elephant" : "mouse", elephant ? Tone::plain : Tone::faint},
                {measured(member(flow, "rate_bps"), human_rate)},
                {bytes_cell(flow)},
@@ -259,6 +281,7 @@ std::string render_jobs(const Json& reply, bool colour) {
                {"FLOWS", Align::right},
                {"EFFICIENCY", Align::right},
                {"COMMUNICATION", Align::right},
+               {"WORKS FOR"},
                {"HOSTS"}});
   for (const Json& job : elements(reply, "jobs"))
     table.add({{text(member(job, "name"))},
@@ -266,6 +289,7 @@ std::string render_jobs(const Json& reply, bool colour) {
                {text(member(job, "flows"))},
                efficiency_cell(member(job, "efficiency")),
                {measured(member(job, "communication_ms"), human_milliseconds)},
+               {labels_cell(job)},
                {text(member(job, "hosts"))}});
   return table_or(table, "No job is declared, and none is seen.", colour);
 }

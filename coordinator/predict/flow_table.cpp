@@ -106,8 +106,12 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   }
   flow.reset = flow.reset || delta.reset;
   flow.message_length = std::max(flow.message_length, delta.message_length);
+  label(node, delta, flow);
   if (sighting == &flow.sightings.front()) {
     flow.bytes += delta.bytes;
+    // Samples of different intervals err independently of each other.
+    const auto error = static_cast<double>(delta.bytes_error.value);
+    flow.bytes_variance += error * error;
     if (delta.bytes.value > 0 && burst_begins) {
       flow.burst_began = now - observer.length[observer.ordinal % kIntervals];
       note_onset(flow, begin);
@@ -121,6 +125,16 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   // Half the rate is enough to stay one, so that a flow at the threshold does not come and go.
   if (flow.elephant && (large_message || (seen && *seen >= config_.elephant_rate * 0.5)))
     flow.last_evidence = now;
+}
+
+// Who labelled it before is believed also when it takes the label back: the queue pair may be
+// another process's now.
+void FlowTable::label(const std::string& node, const FlowDelta& delta, Subflow& flow) {
+  if (delta.label.empty() && flow.label_node != node)
+    return;
+  flow.label = delta.label;
+  flow.label_origin = delta.label_origin;
+  flow.label_node = delta.label.empty() ? std::string{} : node;
 }
 
 Vantage FlowTable::vantage(const std::string& node, const Subflow& flow) const {

@@ -79,7 +79,11 @@ struct Subflow {
   Bytes bytes;          // since it appeared, by the most trusted observer of each report
   Bytes message_length;  // the longest seen; 0: none
   bool elephant{};
-  bool reset{};  // a delta was a lower bound
+  bool reset{};              // a delta was a lower bound
+  double bytes_variance{};   // in bytes squared: the errors' squares of what was estimated
+  std::string label;         // what its process works for; empty: not known
+  std::string label_origin;  // where that was read: "cgroup"
+  std::string label_node;    // and on which node
   Time appeared;
   Time last_active;
   Time last_evidence;              // of being an elephant
@@ -124,6 +128,7 @@ class FlowTable {
   Vantage vantage(const std::string& node, const Subflow& flow) const;
   void merge(const std::string& node, const Observer& observer, const FlowDelta& delta, Time begin,
              Time now);
+  static void label(const std::string& node, const FlowDelta& delta, Subflow& flow);
   void locate(const std::string& node, const FlowDelta& delta, Subflow& flow) const;
   void note_onset(Subflow& flow, Time begin) const;
   std::optional<Rate> rate(const Sighting& sighting) const;

@@ -1,5 +1,6 @@
 // What is: status, agents, flows, jobs, links.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "coordinator/serve/answers.h"
@@ -58,6 +59,33 @@ std::map<FlowKey, Planned> planned_by_key(const NetworkView& view) {
     planned[key].pinned = unit.pinnable && view.routing[s].crosses_core();
   }
   return planned;
+}
+
+// Null where every packet was counted.
+Json bytes_error(const Subflow& flow) {
+  return flow.bytes_variance > 0 ? Json(std::uint64_t(std::sqrt(flow.bytes_variance))) : Json();
+}
+
+// "cgroup on h1-2".
+Json label_origin(const Subflow& flow) {
+  return flow.label.empty() ? Json() : Json(flow.label_origin + " on " + flow.label_node);
+}
+
+// What the processes behind each job's flows work for, by their machines' word.
+std::vector<Json> labels_by_job(const NetworkView& view) {
+  std::vector<std::map<std::pair<std::string, std::string>, std::uint64_t>> subflows(
+      view.prediction.jobs.size());
+  for (std::size_t i = 0; i < view.prediction.flows.size(); ++i)
+    for (const FlowKey& key : view.prediction.flows[i].subflows)
+      if (const auto flow = view.flows.subflows().find(key);
+          flow != view.flows.subflows().end() && !flow->second.label.empty())
+        ++subflows[view.prediction.demand.flows[i].job.value]
+                  [{flow->second.label, flow->second.label_origin}];
+  std::vector<Json> labels(subflows.size(), Json::array());
+  for (std::size_t j = 0; j < subflows.size(); ++j)
+    for (const auto& [label, count] : subflows[j])
+      labels[j].push_back({{"label", label.first}, {"origin", label.second}, {"subflows", count}});
+  return labels;
 }
 
 }  // namespace
@@ -182,6 +210,9 @@ std::string flows_json(const NetworkView& view) {
                      {"rate_bps", rate(view.flows.rate(flow, view.now))},
                      {"bytes", flow.bytes.value},
                      {"bytes_at_least", flow.reset},
+                     {"bytes_error", bytes_error(flow)},
+                     {"label", flow.label.empty() ? Json() : Json(flow.label)},
+                     {"label_origin", label_origin(flow)},
                      {"message_length",
                       flow.message_length.value > 0 ? Json(flow.message_length.value) : Json()},
                      {"period_ms", milliseconds(flow.period)},
@@ -199,6 +230,7 @@ std::string jobs_json(const NetworkView& view) {
   std::vector<std::uint32_t> flows(view.prediction.jobs.size());
   for (const FlowDemand& flow : view.prediction.demand.flows)
     ++flows[flow.job.value];
+  std::vector<Json> labels = labels_by_job(view);
   Json jobs = Json::array();
   std::set<std::string> seen;
   for (std::size_t j = 0; j < view.prediction.jobs.size(); ++j) {
@@ -209,6 +241,7 @@ std::string jobs_json(const NetworkView& view) {
                     {"declared", job.declared},
                     {"disabled", view.disabled_jobs.contains(job.name)},
                     {"hosts", job.hosts},
+                    {"labels", std::move(labels[j])},
                     {"flows", flows[j]},
                     {"efficiency", judged ? Json(view.efficiency->by_job[j]) : Json()},
                     // Without a period the weights are no bytes of an iteration, and no time
@@ -224,6 +257,7 @@ std::string jobs_json(const NetworkView& view) {
                       {"declared", true},
                       {"disabled", view.disabled_jobs.contains(declared.name)},
                       {"hosts", declared.hosts},
+                      {"labels", Json::array()},
                       {"flows", 0},
                       {"efficiency", nullptr},
                       {"communication_ms", nullptr},

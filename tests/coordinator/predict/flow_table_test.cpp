@@ -152,5 +152,35 @@ TEST_F(FlowTableTest, CountsMiceBeyondItsSizeWithoutTrackingThem) {
   EXPECT_EQ(tiny.subflows().size(), 2U);
 }
 
+// Its machine says what the sender's process works for. A leaf that sees the same flow knows
+// nothing of that, and takes nothing back; the machine itself may.
+TEST_F(FlowTableTest, TakesTheLabelFromWhoeverKnowsItUntilItIsTakenBack) {
+  FlowDelta labelled = delta(key, 1000);
+  labelled.label = "slurm:1234.0";
+  labelled.label_origin = "cgroup";
+  report("leaf1", {delta(key, 1000, "up1")});
+  report("h1-1", {labelled});
+  report("leaf1", {delta(key, 1000, "up1")});
+  EXPECT_EQ(only().label, "slurm:1234.0");
+  EXPECT_EQ(only().label_origin, "cgroup");
+  EXPECT_EQ(only().label_node, "h1-1");
+  pass();
+  report("h1-1", {delta(key, 1000)});
+  EXPECT_EQ(only().label, "") << "the queue pair is another process's now";
+  EXPECT_EQ(only().label_node, "");
+}
+
+// 300 and 400 of independent estimates are off by 500 together.
+TEST_F(FlowTableTest, AddsTheErrorsOfEstimatesAsIndependent) {
+  FlowDelta estimated = delta(key, 10000, "up1");
+  for (const std::uint64_t error : {300, 400}) {
+    estimated.bytes_error = {error};
+    report("leaf1", {estimated});
+    pass();
+  }
+  EXPECT_EQ(only().bytes.value, 20000U);
+  EXPECT_DOUBLE_EQ(only().bytes_variance, 500.0 * 500.0);
+}
+
 }  // namespace
 }  // namespace heddle

@@ -77,6 +77,9 @@ TEST_F(AnswersTest, SafetyRule7WhatNobodySeesIsNullOrUnobservableAndNeverZero) {
   EXPECT_TRUE(flow["rate_bps"].is_null()) << "its last report is 99 seconds old";
   EXPECT_TRUE(flow["message_length"].is_null());
   EXPECT_TRUE(flow["job"].is_null());
+  EXPECT_TRUE(flow["label"].is_null());
+  EXPECT_TRUE(flow["label_origin"].is_null());
+  EXPECT_TRUE(flow["bytes_error"].is_null()) << "counted";
   EXPECT_EQ(flow["observed_path"], "unobservable");
   EXPECT_EQ(flow["planned_path"], "ecmp");
   EXPECT_EQ(flow["seen_by"], json::array({"h1-1"}));
@@ -87,6 +90,27 @@ TEST_F(AnswersTest, SafetyRule7WhatNobodySeesIsNullOrUnobservableAndNeverZero) {
   EXPECT_TRUE(status["efficiency"]["worst"].is_null());
   EXPECT_TRUE(status["last_plan"].is_null());
   EXPECT_TRUE(status["bound"].is_null());
+}
+
+TEST_F(AnswersTest, ShowWhatAFlowWorksForAndHowFarAnEstimateMayBeOff) {
+  FlowDelta seen = delta(wire_key(address(1, 1), address(2, 1)), 4096);
+  seen.label = "slurm:1234.0";
+  seen.label_origin = "cgroup";
+  seen.bytes_error = {250};
+  flows.add("h1-1", testing::report_of(1, Time(0s), 1s, {seen}), Time(1s));
+  const json flow = json::parse(flows_json(view()))["flows"][0];
+  EXPECT_EQ(flow["label"], "slurm:1234.0");
+  EXPECT_EQ(flow["label_origin"], "cgroup on h1-1");
+  EXPECT_EQ(flow["bytes_error"], 250);
+
+  prediction.jobs.resize(1);
+  prediction.flows.resize(1);
+  prediction.flows[0].subflows = {key_of(seen.key)};
+  prediction.demand.flows.resize(1);
+  prediction.demand.flows[0].job = JobId{0};
+  const json job = json::parse(jobs_json(view()))["jobs"][0];
+  EXPECT_EQ(job["labels"], json::parse(R"([{"label":"slurm:1234.0","origin":"cgroup",
+                                            "subflows":1}])"));
 }
 
 TEST_F(AnswersTest, ExplainsWhyAMouseHasNoPath) {
