@@ -1,0 +1,59 @@
+// A leaf switch's flow source: the packets that its kernel forwards, counted one by one, and the
+// samples of those that its hardware forwards. A subflow that both see is one: while its packets
+// are counted, its samples are passed over, and where the hardware takes it over (offload) the
+// samples go on where the counting stopped.
+//
+// Logic over ports. One thread; lives as long as the agent.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "agent/observe/flow_source.h"
+
+namespace heddle {
+
+class SwitchSource final : public FlowSource {
+ public:
+  // Both outlive it.
+  SwitchSource(FlowSource& packets, FlowSource& samples) : packets_(packets), samples_(samples) {}
+
+  std::vector<SourceCapability> probe() override;
+  void links_changed() override;
+  // Fails only if neither source can be read.
+  Result<FlowReading> read(Time now) override;
+
+ private:
+  using WireKey = std::tuple<IpAddress, IpAddress, std::uint16_t, std::uint32_t>;
+  using PortKey = std::pair<WireKey, std::string>;
+
+  // What one source had counted at the last reading.
+  struct Last {
+    Time first_seen;
+    Bytes bytes;
+    std::uint64_t packets{};
+  };
+  using LastCounts = std::map<PortKey, Last>;
+
+  // What a counter grew by; `anew` if it began again, so that all it says is new.
+  struct Growth {
+    Bytes bytes;
+    std::uint64_t packets{};
+    bool anew{};
+  };
+  static Growth growth(const FlowCounter& flow, const LastCounts& last);
+  void add(const FlowCounter& flow, const Growth& growth, const std::string& source,
+           FlowReading& joined);
+
+  FlowSource& packets_;
+  FlowSource& samples_;
+  LastCounts packets_last_, samples_last_;
+  // What was handed on, which goes on growing whichever source it came from.
+  std::map<PortKey, FlowCounter> joined_;
+};
+
+}  // namespace heddle
