@@ -3,7 +3,7 @@
 // clang-format off
 //
 //     NetlinkKernel --events-----> +-------+ --reports, acknowledgements--> ZmqClientChannel --> coordinator
-//     TcBpfSource   --counters---> | Agent | <--plans, heartbeats, switch--
+//     LinuxHost, TcBpfSource ----> | Agent | <--plans, heartbeats, switch--
 //     EventLoop     --time-------> +-------+ --plan, lease, switch--> FileStore (state and run directory)
 //                                      |
 //                                      +--pins--> Programmer --routes, rules--> NetlinkKernel
@@ -32,6 +32,7 @@
 #include "agent/config.h"
 #include "agent/file_store.h"
 #include "agent/netlink/netlink_kernel.h"
+#include "agent/observe/linux_host.h"
 #include "agent/observe/tc_bpf_source.h"
 #include "agent/program/guard.h"
 #include "agent/program/lease.h"
@@ -214,7 +215,11 @@ int run(const AgentConfig& config, const std::string& boot_id) {
   const SystemClock clock;
   FileStore store(config.state_dir, config.run_dir, boot_id);
   OwnershipFile ownership = ownership_of(config, boot_id);
-  TcBpfSource flows(config.watched_ports());
+  std::unique_ptr<FlowSource> flows;
+  if (config.role == Role::host)
+    flows = std::make_unique<LinuxHost>(config.watched_ports(), clock);
+  else
+    flows = std::make_unique<TcBpfSource>(config.watched_ports());
   Result<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::open(kernel_options(config));
   if (!kernel)
     return explain(kernel.error());
@@ -230,7 +235,7 @@ int run(const AgentConfig& config, const std::string& boot_id) {
               {.kernel = **kernel,
                .ports = **kernel,
                .ownership = ownership,
-               .flows = flows,
+               .flows = *flows,
                .store = store,
                .channel = **channel,
                .clock = clock});

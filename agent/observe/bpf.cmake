@@ -6,6 +6,14 @@ find_program(BPFTOOL NAMES bpftool PATHS /usr/sbin /sbin REQUIRED)
 set(bpf_folder ${CMAKE_BINARY_DIR}/generated/bpf)
 file(MAKE_DIRECTORY ${bpf_folder})
 
+# Where arguments of functions lie differs from machine to machine; these are libbpf's names for them.
+set(bpf_machine ${CMAKE_SYSTEM_PROCESSOR})
+if(bpf_machine STREQUAL "x86_64")
+  set(bpf_machine x86)
+elseif(bpf_machine STREQUAL "aarch64")
+  set(bpf_machine arm64)
+endif()
+
 # heddle_bpf(NAME): agent/observe/NAME.bpf.c becomes <NAME.skel.h>.
 function(heddle_bpf name)
   set(source ${CMAKE_SOURCE_DIR}/agent/observe/${name}.bpf.c)
@@ -13,7 +21,7 @@ function(heddle_bpf name)
   set(skeleton ${bpf_folder}/${name}.skel.h)
   add_custom_command(
     OUTPUT ${object}
-    COMMAND ${BPF_CLANG} -O2 -g -Wall -Wextra -Werror -target bpf -MD -MF ${object}.d
+    COMMAND ${BPF_CLANG} -O2 -g -Wall -Wextra -Werror -target bpf -D__TARGET_ARCH_${bpf_machine} -MD -MF ${object}.d
             -I${CMAKE_SOURCE_DIR} -I/usr/include/${CMAKE_LIBRARY_ARCHITECTURE} -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d
     COMMENT "Compiling the kernel program ${name}" VERBATIM)
@@ -29,4 +37,5 @@ get_target_property(observe_type heddle_agent_observe TYPE)
 if(NOT observe_type STREQUAL "INTERFACE_LIBRARY")
   target_include_directories(heddle_agent_observe SYSTEM PRIVATE ${bpf_folder})
   heddle_bpf(roce_egress)
+  heddle_bpf(qp_connect)
 endif()

@@ -1,0 +1,73 @@
+// What the looks at this machine's RDMA amount to: which connected queue pairs there are, since
+// when, and where their packets go. Keeps the identity of queue pairs and devices from look to
+// look: devices by index and GUID, because names change; queue pairs besides by their process and
+// their peer, because numbers are used again.
+//
+// Where a queue pair's peer comes from, the most direct first: the kernel as it connected the pair;
+// rdma_cm's connections; otherwise nobody here knows.
+//
+// Pure. One thread; lives as long as its source.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "agent/observe/rdma_values.h"
+
+namespace heddle {
+
+// A connected queue pair and where it stands on the wire.
+struct KnownQueuePair {
+  std::uint32_t device{};
+  std::uint32_t qpn{};
+  std::uint32_t remote_qpn{};
+  std::uint32_t pid{};
+  std::string netdev;
+  bool software{};
+  std::vector<IpAddress> addresses;  // its own, or those that may be; the likeliest first
+  std::optional<IpAddress> peer;
+  PeerOrigin origin{};          // of the peer
+  std::uint16_t source_port{};  // UDP
+  Time first_seen;
+  std::optional<Bytes> bytes;  // what it sent, if it has a counter of its own
+  std::uint64_t packets{};
+};
+
+struct RdmaView {
+  std::vector<KnownQueuePair> queue_pairs;  // by device and number
+  std::vector<RdmaPortReading> ports;       // by device and port
+  bool gap{};                               // queue pairs may be missing
+};
+
+class RdmaInventory {
+ public:
+  // Connections that the kernel was seen to make since the last look, in their order.
+  void connected(std::span<const QpConnection> connections);
+  RdmaView update(const RdmaLook& look, Time now);
+
+ private:
+  using DeviceKey = std::pair<std::uint64_t, std::uint32_t>;  // GUID, index
+  using PairKey = std::pair<DeviceKey, std::uint32_t>;        // and queue pair number
+
+  struct Incarnation {
+    std::uint32_t pid{};
+    std::uint32_t remote_qpn{};
+    Time first_seen;
+    std::optional<QpConnection> connection;
+  };
+
+  const Incarnation& incarnation(const PairKey& key, const QueuePair& pair, Time now);
+  void note_devices(const RdmaLook& look, std::vector<RdmaPortReading>& ports);
+
+  std::map<PairKey, Incarnation> pairs_;
+  // By device index: the number is free again only after a reboot.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, QpConnection> connections_;
+  std::map<std::pair<DeviceKey, std::uint32_t>, RdmaPortReading> seen_ports_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,196 @@
+#include "agent/observe/rdma_observer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "agent/observe/rdma_files.h"
+
+namespace heddle {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int kShare = 20;  // of the time, one part in so many
+// Asking for what is not there makes the kernel look for modules.
+constexpr Duration kAbsentAgain = seconds{30};
+// Addresses change without a word from RDMA.
+constexpr Duration kAddressesAgain = seconds{30};
+
+}  // namespace
+
+RdmaObserver::RdmaObserver(RdmaChannel& channel, const FileTree& files, const Clock& clock,
+                           bool bind)
+    : channel_(channel), files_(files), clock_(clock), bind_(bind) {
+  capability_.name = "rdma";
+}
+
+RdmaObserver::~RdmaObserver() {
+  undo();
+}
+
+SourceCapability RdmaObserver::capability() {
+  if (!next_look_)
+    look(clock_.now(), {});
+  return capability_;
+}
+
+const RdmaView& RdmaObserver::look(Time now, std::span<const QpConnection> connections) {
+  inventory_.connected(connections);
+  // A device that came or went is worth a look at once.
+  const Result<std::vector<std::byte>> announced = channel_.announced();
+  if (!announced || !announced->empty())
+    next_look_.reset();
+  if (next_look_ && now < *next_look_)
+    return view_;
+
+  const Time begin = clock_.now();
+  const Result<RdmaLook> look = gather(now);
+  if (!look) {
+    const bool absent = look.error().code == Errc::unsupported;
+    capability_ = {"rdma", false, look.error().message};
+    view_ = {};
+    view_.gap = !absent;
+    next_look_ = now + (absent ? kAbsentAgain : Duration::zero());
+    return view_;
+  }
+  view_ = inventory_.update(*look, now);
+  if (bind_)
+    bind(*look);
+  next_look_ = now + (clock_.now() - begin) * kShare;
+  return view_;
+}
+
+// True if the dump came whole.
+template <class Take>
+bool RdmaObserver::dump(RdmaCommand command, std::optional<std::uint32_t> device, Take take) {
+  const Result<std::vector<std::byte>> messages = channel_.exchange(dump_request(command, device));
+  if (!messages)
+    return false;
+  RdmaAnswer answer;
+  parse_rdma(*messages, answer);
+  take(answer);
+  return answer.done && !answer.damaged && !answer.interrupted && answer.error.value_or(0) == 0;
+}
+
+Result<RdmaLook> RdmaObserver::gather(Time now) {
+  RdmaLook look;
+  const Result<std::vector<std::byte>> system = channel_.exchange(system_request());
+  if (!system)
+    return tl::unexpected(system.error());
+  RdmaAnswer answer;
+  parse_rdma(*system, answer);
+  look.system = answer.system.value_or(RdmaSystem{});
+
+  bool whole = dump(RdmaCommand::device, std::nullopt,
+                    [&look](const RdmaAnswer& devices) { look.devices = devices.devices; });
+  const auto append = [](auto& to, const auto& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (RdmaDevice& device : look.devices) {
+    device.software = is_software(files_, device.name);
+    whole &= dump(RdmaCommand::port, device.index,
+                  [&](const RdmaAnswer& a) { append(look.ports, a.ports); });
+    whole &= dump(RdmaCommand::queue_pairs, device.index,
+                  [&](const RdmaAnswer& a) { append(look.queue_pairs, a.queue_pairs); });
+    whole &= dump(RdmaCommand::cm_ids, device.index,
+                  [&](const RdmaAnswer& a) { append(look.cm_ids, a.cm_ids); });
+    // Kernels and drivers without counters refuse; the queue pairs are there all the same.
+    dump(RdmaCommand::stat, device.index,
+         [&](const RdmaAnswer& a) { append(look.counters, a.counters); });
+  }
+  look.incomplete = !whole;
+  read_addresses(look, now);
+  for (const RdmaPort& port : look.ports) {
+    const auto device = std::ranges::find(look.devices, port.device, &RdmaDevice::index);
+    if (device != look.devices.end()) {
+      look.port_counters.push_back(
+          {port.device, port.port, read_port_counters(files_, device->name, port.port)});
+    }
+  }
+
+  capability_ = {"rdma", !look.devices.empty(), ""};
+  if (look.devices.empty()) {
+    capability_.reason =
+        look.system.shared
+            ? "there is no RDMA device"
+            : "no RDMA device is visible: they belong to one network namespace each (\"rdma system "
+              "show\"), and those of others are hidden from this one";
+  } else if (!whole) {
+    capability_.reason = "the kernel's answers were cut off: queue pairs may be missing";
+  }
+  return look;
+}
+
+void RdmaObserver::read_addresses(RdmaLook& look, Time now) {
+  if (look.ports != addresses_of_ || now >= addresses_due_) {
+    addresses_.clear();
+    for (const RdmaPort& port : look.ports) {
+      const auto device = std::ranges::find(look.devices, port.device, &RdmaDevice::index);
+      if (device == look.devices.end())
+        continue;
+      const std::vector<RdmaAddress> own = heddle::read_addresses(files_, *device, port.port);
+      addresses_.insert(addresses_.end(), own.begin(), own.end());
+    }
+    addresses_of_ = look.ports;
+    addresses_due_ = now + kAddressesAgain;
+  }
+  look.addresses = addresses_;
+}
+
+bool RdmaObserver::accepted(const RdmaRequest& request, RdmaAnswer& answer) {
+  const Result<std::vector<std::byte>> messages = channel_.exchange(request);
+  if (!messages)
+    return false;
+  parse_rdma(*messages, answer);
+  return answer.error.value_or(0) == 0 && !answer.damaged;
+}
+
+std::optional<std::vector<OptionalCounter>> RdmaObserver::optional_counters(
+    CounterBinder::Port port) {
+  RdmaAnswer answer;
+  if (!accepted(status_request(port.first, port.second), answer))
+    return std::nullopt;
+  return answer.optional_counters;
+}
+
+void RdmaObserver::bind(const RdmaLook& look) {
+  for (const RdmaPort& port : look.ports) {
+    const CounterBinder::Port key{port.device, port.port};
+    if (!binder_.asked(key))
+      binder_.offers(key, optional_counters(key).value_or(std::vector<OptionalCounter>{}));
+  }
+  for (const CounterBinder::Switch& change : binder_.to_switch_on(look)) {
+    RdmaAnswer answer;
+    if (accepted(optional_request(change.port.first, change.port.second, change.on), answer))
+      binder_.switched_on(change.port);
+  }
+  for (CounterBinder::Binding binding : binder_.to_bind(look)) {
+    RdmaAnswer answer;
+    if (accepted(bind_request(binding.port.first, binding.port.second, binding.qpn), answer) &&
+        answer.bound_counter) {
+      binding.counter = *answer.bound_counter;
+      binder_.bound(binding);
+    } else {
+      binder_.refused(binding);
+    }
+  }
+}
+
+void RdmaObserver::undo() {
+  for (const CounterBinder::Binding& binding : binder_.ours()) {
+    RdmaAnswer answer;
+    accepted(unbind_request(binding.port.first, binding.port.second, binding.qpn, binding.counter),
+             answer);
+  }
+  for (const CounterBinder::Port& port : binder_.switched()) {
+    RdmaAnswer answer;
+    if (const auto now = optional_counters(port)) {
+      accepted(optional_request(port.first, port.second, binder_.back(port, *now).on), answer);
+    }
+  }
+}
+
+}  // namespace heddle
