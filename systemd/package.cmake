@@ -65,7 +65,9 @@ heddle_manual(heddle 1 coordinator/cli/heddle.1)
 install(FILES README.md DESTINATION share/doc/heddle-doc COMPONENT heddle-doc)
 heddle_compress(${CMAKE_SOURCE_DIR}/CHANGELOG.md changelog)
 install(FILES ${packaging}/changelog.gz DESTINATION share/doc/heddle-doc COMPONENT heddle-doc)
-install(FILES systemd/fabric.yaml.example DESTINATION share/doc/heddle-doc/examples COMPONENT heddle-doc)
+install(FILES systemd/guide.md DESTINATION share/doc/heddle-doc COMPONENT heddle-doc)
+install(FILES systemd/fabric.yaml.example systemd/agent.yaml.example systemd/coordinator.yaml.example
+        DESTINATION share/doc/heddle-doc/examples COMPONENT heddle-doc)
 
 add_custom_target(heddle_compressed ALL DEPENDS ${compressed})
 

@@ -1,91 +1,132 @@
-# Installs and configures heddle in the guest by the commands of the README's guide.
+# heddle in the guest, installed and configured by the operator's guide. One machine plays all parts: the coordinator
+# and host1's agent run by their packaged units; each leaf's agent by a copy of the unit in the leaf's network
+# namespace, with folders of its own. `ip netns exec` lays /etc/netns/LEAF over /etc, so commands that run `on` a leaf
+# find configuration, state and network where the guide has them.
 
-install_packages() {
-  check "the packages install" apt-get install -y --no-install-recommends /host/packages/*.deb
+# on LEAF COMMAND...
+on() {
+  local leaf=$1
+  shift
+  ip netns exec "$leaf" sh -c "mount --bind /var/lib/heddle-$leaf /var/lib/heddle &&
+    mount --bind /run/heddle-$leaf /run/heddle && exec \"\$@\"" sh "$@"
+}
+# on_leaf_guide LEAF BLOCK: that block of the guide, there, for that leaf.
+on_leaf_guide() { LEAF=$1 on "$1" bash -c 'source /host/lib.sh; guide "$0" "s/leaf1/$LEAF/g"' "$2" || exit 1; }
+
+# What the guide's commands find on real machines: others to copy to, somebody who edits files and says yes, a unit of
+# this name.
+scp() {
+  local node=${2%%:*} path=${2#*:}
+  [ "$node" = host1 ] || path=${path/#\/etc\/heddle//etc/netns/$node/heddle}
+  cp "$1" "$path"
+}
+editor() { fabric_file >"$1"; }
+apt() { command apt -y "$@"; }
+systemctl() { command systemctl "${@/%heddle-agent/heddle-agent${LEAF:+-$LEAF}}"; }
+
+# Thresholds and times are for the emulation: it is slow, and no test waits for two minutes.
+set_up_management() {
+  guide management-keys
+  guide management-fabric
+  sed -i 's#^elephant_mbps: .*#elephant_mbps: 10#; s#^lease_s: .*#lease_s: 12#; s#^flow_memory_s: .*#flow_memory_s: 10#; s#^  mode: required#  mode: off#' \
+    /etc/heddle/coordinator.yaml
+  guide management-start
 }
 
-# The coordinator and three agents: host1 in the initial namespace by the packaged unit, the leaves by copies of it
-# that run in the leaves' namespaces. MODE is what leaves do: observe or program.
-configure() {
-  local mode=$1 node
-  check "a key for the coordinator" heddle keygen --dir /etc/heddle/keys coordinator
-  check "a key for the operator" heddle keygen --dir /etc/heddle/keys operator
-  cp /etc/heddle/keys/operator.pub /etc/heddle/authorised/
-  cp /etc/heddle/keys/coordinator.pub /etc/heddle/coordinator.pub
-  chown heddle: /etc/heddle/keys/coordinator
-  fabric_file >/etc/heddle/fabric.yaml
-  check "the fabric file is right" heddle fabric check /etc/heddle/fabric.yaml
-  sed -i 's#^listen: .*#listen: tcp://10.255.0.1:7117#; s#^elephant_mbps: .*#elephant_mbps: 10#; s#^lease_s: .*#lease_s: 8#;
-          s#^flow_memory_s: .*#flow_memory_s: 10#' /etc/heddle/coordinator.yaml
-  check "the coordinator's configuration is right" heddle-coordinator --check-config
-  cat >/etc/heddle/heddle.yaml <<'YAML'
-coordinator: tcp://10.255.0.1:7117
-key: /etc/heddle/keys/operator
-server_key: /etc/heddle/coordinator.pub
-YAML
-  for node in host1 leaf1 leaf2; do
-    check "a key for $node" heddle keygen --dir /etc/heddle/keys $node
-    cp /etc/heddle/keys/$node.pub /etc/heddle/authorised/
-  done
-  cp /etc/heddle/keys/host1 /etc/heddle/agent.key
-  sed -i 's#^node: .*#node: host1#; s#^role: .*#role: host#; s#^uplinks: .*#uplinks: ["e*"]#; s#^host_ports: .*##' /etc/heddle/agent.yaml
-  check "host1's configuration is right" heddle-agent --check-config
-  for node in leaf1 leaf2; do leaf_agent $node "$mode"; done
-  systemctl daemon-reload
-  check "the coordinator starts" systemctl start heddle-coordinator
-  check "the agents start" systemctl start heddle-agent heddle-agent-leaf1 heddle-agent-leaf2
+set_up_host() {
+  guide node-key s/leaf1/host1/g
+  guide node-configure 's/leaf1/host1/; s/role: leaf/role: host/'
+  sed -i 's#^uplinks: .*#uplinks: ["e*"]#; s#^host_ports: .*##' /etc/heddle/agent.yaml
+  guide node-start
 }
 
-# leaf_agent NODE MODE: the packaged unit with its own configuration, folders and network namespace.
-leaf_agent() {
-  local node=$1 mode=$2
-  cat >/etc/heddle/agent-$node.yaml <<YAML
-node: $node
-role: leaf
-mode: $mode
-coordinator: {endpoint: "tcp://10.255.0.1:7117", public_key: /etc/heddle/coordinator.pub}
-key: /etc/heddle/keys/$node
-state_dir: /var/lib/heddle-$node
-run_dir: /run/heddle-$node
-uplinks: ["up*"]
-host_ports: ["p*"]
-YAML
+# set_up_leaf LEAF: as the guide has it for its example.
+set_up_leaf() {
+  local leaf=$1 unit
+  mkdir -p /etc/netns/$leaf/heddle /var/lib/heddle-$leaf /run/heddle-$leaf
+  zcat -f /usr/share/doc/heddle-doc/examples/agent.yaml.example* >/etc/netns/$leaf/heddle/agent.yaml
   for unit in heddle-agent.service heddle-agent-guard.service heddle-agent-guard.timer; do
-    sed "s#/etc/heddle/agent.yaml#/etc/heddle/agent-$node.yaml#; s#/etc/heddle/agent.key#/etc/heddle/keys/$node#
-         s#^\(State\|Runtime\)Directory=heddle#\1Directory=heddle-$node#; s#heddle-agent-guard.timer#heddle-agent-$node-guard.timer#
-         s#^\[Service\]#[Service]\nNetworkNamespacePath=/run/netns/$node#" /lib/systemd/system/$unit \
-      >/etc/systemd/system/"${unit/heddle-agent/heddle-agent-$node}"
+    leaf_unit $leaf $unit
   done
+  command systemctl daemon-reload
+  guide node-key s/leaf1/$leaf/g
+  on_leaf_guide $leaf node-configure
+  on_leaf_guide $leaf node-start
 }
 
-# answers COMMAND...: the coordinator's JSON for it, then a jq filter on standard input must hold.
+# leaf_unit LEAF UNIT: the packaged unit again, on that leaf. What is done to the one is done to the other.
+leaf_unit() {
+  local leaf=$1 unit=$2 copy=${2/agent/agent-$1}
+  cp /lib/systemd/system/$unit /etc/systemd/system/$copy
+  mkdir -p /etc/systemd/system/$copy.d
+  {
+    printf '[Unit]\nPartOf=%s\n' $unit
+    [ $unit != heddle-agent.service ] || echo Wants=heddle-agent-$leaf-guard.timer
+    [[ $unit == *.timer ]] || cat <<UNIT
+[Service]
+NetworkNamespacePath=/run/netns/$leaf
+StateDirectory=
+RuntimeDirectory=
+BindPaths=/etc/netns/$leaf/heddle:/etc/heddle /var/lib/heddle-$leaf:/var/lib/heddle /run/heddle-$leaf:/run/heddle
+UNIT
+  } >/etc/systemd/system/$copy.d/leaf.conf
+}
+
+all_units="heddle-coordinator heddle-agent heddle-agent-leaf1 heddle-agent-leaf2"
+all_guards="heddle-agent-guard.timer heddle-agent-leaf1-guard.timer heddle-agent-leaf2-guard.timer"
+all_agents_known() { eventually 20 "heddle status shows all agents" holds '.agents.connected == 3 and .agents.total == 3' status; }
+
+# start_heddle: after a boot, once the fabric is there.
+start_heddle() {
+  mkdir -p /run/heddle-leaf1 /run/heddle-leaf2
+  # shellcheck disable=SC2086
+  check "heddle starts" systemctl restart $all_units
+  all_agents_known
+}
+
+# let_program: the leaves are told to, by the guide.
+let_program() {
+  local leaf
+  for leaf in leaf1 leaf2; do on_leaf_guide $leaf roll-out; done
+}
+
+# holds FILTER COMMAND...: what jq says of the coordinator's JSON for that command.
 holds() {
   local filter=$1
   shift
-  heddle --json "$@" | tee /tmp/reply.json | jq -e "$filter" >/dev/null || { head -c 3000 /tmp/reply.json; return 1; }
+  heddle --json "$@" >/tmp/reply.json && jq -e "$filter" /tmp/reply.json >/dev/null || { head -c 3000 /tmp/reply.json; return 1; }
 }
 
 # pins LEAF: how many routes of ours its tables hold.
 pins() { ip -n "$1" -N route show table all | grep -c 'proto 205'; }
 has_pins() { test "$(pins "$1")" -eq "$2"; }
+# pinned_to LEAF: the uplinks that its pins lead to.
+pinned_to() {
+  ip -n "$1" -N route show table all | sed -n 's/.* dev \([^ ]*\).*proto 205.*/\1/p' | sort -u | paste -sd' '
+}
+pins_lead_to() { test "$(pinned_to "$1")" = "$2"; }
 
-# Two long transfers across the core, one from each NIC of leaf1, checked by completes.
+# Two long transfers across the core, one from each NIC of leaf1. Timeouts are NCCL's (its default is 20), because a
+# retry after 67 ms is not what a training job does.
 start_transfers() {
   local seconds=$1
-  ib_write_bw -d rxe3 -p 18601 -s 1048576 -D "$seconds" -F -m 4096 -t 2 >/tmp/a-server.log 2>&1 &
-  ib_write_bw -d rxe4 -p 18602 -s 1048576 -D "$seconds" -F -m 4096 -t 2 >/tmp/b-server.log 2>&1 &
+  ib_write_bw -d rxe3 -p 18601 -s 1048576 -D "$seconds" -F -m 4096 -t 2 -u 18 >/tmp/a-server.log 2>&1 &
+  ib_write_bw -d rxe4 -p 18602 -s 1048576 -D "$seconds" -F -m 4096 -t 2 -u 18 >/tmp/b-server.log 2>&1 &
   eventually 10 "both servers listen" sh -c "ss -Hltn | grep -q ':18601 ' && ss -Hltn | grep -q ':18602 '"
-  ib_write_bw -d rxe1 -p 18601 -s 1048576 -D "$seconds" -F -m 4096 -t 2 10.2.1.2 >/tmp/a-client.log 2>&1 &
+  ib_write_bw -d rxe1 -p 18601 -s 1048576 -D "$seconds" -F -m 4096 -t 2 -u 18 "$(address 3)" >/tmp/a-client.log 2>&1 &
   first=$!
-  ib_write_bw -d rxe2 -p 18602 -s 1048576 -D "$seconds" -F -m 4096 -t 2 10.2.2.2 >/tmp/b-client.log 2>&1 &
+  ib_write_bw -d rxe2 -p 18602 -s 1048576 -D "$seconds" -F -m 4096 -t 2 -u 18 "$(address 4)" >/tmp/b-client.log 2>&1 &
   second=$!
 }
-running() { kill -0 $first 2>/dev/null && kill -0 $second 2>/dev/null; }
+running() { kill -0 $first && kill -0 $second; }
 complete() {
   wait $first; local a=$?
   wait $second; local b=$?
-  test "$a $b" = "0 0" || { tail -3 /tmp/a-client.log /tmp/b-client.log; return 1; }
+  tail -3 /tmp/a-client.log /tmp/b-client.log
+  test "$a $b" = "0 0"
 }
 # The version of the coordinator's plan, to see it change.
-plan_version() { heddle --json status | jq -r .version; }
+plan_version() { heddle --json status | jq -r '"\(.epoch).\(.generation)"'; }
 replanned() { test "$(plan_version)" != "$1"; }
+# trouble: what go-back-N would show: packets out of order, and retries given up.
+trouble() { cat /sys/class/infiniband/rxe*/ports/1/hw_counters/{rcvd_seq_err,retry_exceeded_err} | awk '{s += $1} END {print s}'; }

@@ -1,8 +1,10 @@
 # Real flows: what perftest sends over Soft-RoCE is what heddle shows, by the key that a capture saw.
-install_packages
 raise_fabric
-configure observe
-eventually 20 "heddle status shows all agents" holds '.agents.connected == 3' status
+start_heddle
+check "what Soft-RoCE does not offer is named with its reason" holds \
+  '[.agents[].sources[] | select(.usable | not) | .reason | length > 0] | all' agents
+holds true agents && jq -r '.agents[] | .name as $n | .sources[] | "     \($n): \(.name) \(if .usable then "is usable" else "is unobservable: " + .reason end)"' /tmp/reply.json
+explain() { heddle flows; journalctl -b -o cat -n 10 -u "heddle*"; }
 
 # transfer NAME SERVER_NIC CLIENT_NIC COMMAND...: a perftest pair between two of the machine's NICs, in the background.
 transfer() {
@@ -14,13 +16,12 @@ transfer() {
   "$@" -d rxe$client "$(address $server)" >/tmp/$name-client.log 2>&1 &
   client_pid=$!
 }
-address() { echo 10.$((($1 + 1) / 2)).$((($1 - 1) % 2 + 1)).2; }
 
 # seen NAME SOURCE DESTINATION: the capture at leaf1's uplinks and heddle agree on the subflow's key.
 seen() {
   local name=$1 source=$2 destination=$3 wire sport qpn
-  wire=$(for up in up1 up2; do timeout 5 ip netns exec leaf1 tcpdump -Z root -nn -c 40 -i $up -x \
-    "src $source and dst $destination and udp dst port 4791 and greater 1000" 2>/dev/null & done; wait)
+  eventually 20 "$name: it is on the wire" capture "$source" "$destination"
+  wire=$(cat /tmp/wire)
   sport=$(grep -o "$source\.[0-9]* >" <<<"$wire" | head -1 | sed 's/.*\.\([0-9]*\) >/\1/')
   # IPv4 header 20, UDP 8, then the BTH, whose dest QP is octets 5 to 7: the capture's octets 33 to 35.
   qpn=$(awk '/0x0020:/ {print $2 $3; exit}' <<<"$wire")
@@ -29,23 +30,36 @@ seen() {
   eventually 15 "$name: heddle flows shows that key" holds \
     "[.flows[] | select(.source == \"$source\" and .destination == \"$destination\" and .source_port == $sport and .dest_qpn == $qpn)] | length == 1" flows
 }
+# A packet with payload, on either uplink.
+capture() {
+  ip netns exec leaf1 timeout 3 tcpdump -Z root -nn -c 1 -i any -Q out -x \
+    "src $1 and dst $2 and udp dst port 4791 and greater 1000" >/tmp/wire 2>/dev/null
+  grep -q "$1" /tmp/wire
+}
 
 PORT=18601
-transfer write 3 1 ib_write_bw -p $PORT -s 2097152 -n 400 -F -m 4096
+transfer write 3 1 ib_write_bw -p $PORT -s 2097152 -D 20 -F -m 4096 -t 2
 seen "ib_write_bw" 10.1.1.2 10.2.1.2
-check "an elephant by its message's length" holds \
+eventually 10 "an elephant by its message's length" holds \
   '[.flows[] | select(.source == "10.1.1.2" and .elephant and .message_length == 2097152)] | length == 1' flows
+check "its peer's acknowledgements are a mouse" holds \
+  '[.flows[] | select(.source == "10.2.1.2" and .elephant)] | length == 0' flows
 heddle flows | sed 's/^/   /'
 check "ib_write_bw completes" wait "$client_pid"
 
 PORT=18602
-transfer send 4 2 ib_send_bw -p $PORT -s 65536 -D 12 -F -m 4096
+transfer send 4 2 ib_send_bw -p $PORT -s 65536 -D 20 -F -m 4096
 seen "ib_send_bw" 10.1.2.2 10.2.2.2
-eventually 10 "an elephant by its rate; its messages have no length to see" holds \
-  '[.flows[] | select(.source == "10.1.2.2" and .elephant and (.message_length == null or .message_length == "unobservable"))] | length == 1' flows
+eventually 15 "an elephant by its rate; no length is claimed, as a SEND shows none" holds \
+  '[.flows[] | select(.source == "10.1.2.2" and .elephant and (.message_length | type != "number"))] | length == 1' flows
 check "ib_send_bw completes" wait "$client_pid"
 
 PORT=18603
-transfer cm 3 2 ib_write_bw -R -p $PORT -s 2097152 -n 300 -F -m 4096
+transfer write-cm 3 2 ib_write_bw -R -p $PORT -s 2097152 -D 20 -F -m 4096 -t 2
 seen "ib_write_bw by rdma_cm" 10.1.2.2 10.2.1.2
 check "ib_write_bw by rdma_cm completes" wait "$client_pid"
+
+PORT=18604
+transfer send-cm 4 1 ib_send_bw -R -p $PORT -s 65536 -D 20 -F -m 4096
+seen "ib_send_bw by rdma_cm" 10.1.1.2 10.2.2.2
+check "ib_send_bw by rdma_cm completes" wait "$client_pid"

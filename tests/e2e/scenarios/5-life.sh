@@ -1,76 +1,116 @@
-# A life: reboot, the coordinator lost, an agent dead, upgrade, downgrade, removal, purge.
-case $(stage) in
-1)
-  install_packages
+# A life: reboot, upgrade, downgrade, the coordinator lost, an agent dead, removal, purge.
+if [ "$(stage)" = 1 ]; then
   raise_fabric
-  configure program
-  eventually 20 "heddle status shows all agents" holds '.agents.connected == 3' status
-  systemctl enable -q heddle-agent-leaf1 heddle-agent-leaf2 heddle-agent-leaf1-guard.timer heddle-agent-leaf2-guard.timer
-  say "reboot"
+  start_heddle
+  let_program
+  check "daemons and guard are to start with the machine" systemctl -q enable heddle-coordinator heddle-agent heddle-agent-guard.timer
+  epoch=$(heddle --json status | jq .epoch)
+  echo "$epoch" >/var/lib/epoch-before
+  sync
+  say "reboot, out of epoch $epoch"
   reboot_into 2
-  ;;
-2)
-  # The namespaces are made by this script, so the leaves' agents can only start after it.
-  raise_fabric
-  systemctl restart heddle-agent-leaf1 heddle-agent-leaf2 heddle-agent-leaf1-guard.timer heddle-agent-leaf2-guard.timer
-  eventually 30 "after the reboot the coordinator runs" systemctl is-active heddle-coordinator
-  eventually 30 "and host1's agent" systemctl is-active heddle-agent
-  eventually 20 "heddle status shows all agents" holds '.agents.connected == 3' status
-  check "the reign is a new one" sh -c 'heddle --json status | jq -e ".epoch >= 2"'
-  start_transfers 120
-  eventually 40 "both elephants are pinned" has_pins leaf1 2
+fi
 
-  say "a route and a rule of somebody else's stand beside ours"
-  ip -n leaf1 route add 192.0.2.0/24 via 10.101.1.2 proto static
-  ip -n leaf1 rule add pref 5000 to 192.0.2.0/24 lookup main
-  foreign() { ip -n leaf1 route show 192.0.2.0/24 | grep -q static && ip -n leaf1 rule | grep -q '^5000:'; }
+explain() {
+  heddle status
+  heddle agents
+  ip -n leaf1 -N route show table all | grep 'proto 205'
+  ip -n leaf1 rule
+  ip -n leaf1 nexthop
+  tail -n 3 /tmp/monitor.log /tmp/ping.log /tmp/a-client.log
+  journalctl -b -o short-unix -n 40 -u "heddle*"
+}
 
-  say "upgrade: the routes stay"
-  ip -n leaf1 monitor route >/tmp/monitor.log 2>&1 &
+# The address at which the coordinator listens appears only now, long after its first start.
+raise_fabric
+for unit in heddle-coordinator heddle-agent; do eventually 30 "after the reboot $unit runs by itself" systemctl is-active $unit; done
+# The leaves' namespaces are this script's, so their agents start after it.
+mkdir -p /run/heddle-leaf1 /run/heddle-leaf2
+systemctl start heddle-agent-leaf1 heddle-agent-leaf2
+all_agents_known
+check "the reign is a new one, above the last" holds ".epoch > $(cat /var/lib/epoch-before)" status
+start_transfers 240
+eventually 40 "both elephants are pinned" has_pins leaf1 2
+ours() { ip -n leaf1 -N route show table all | grep 'proto 205' | sed 's/ nhid [0-9]*//' | sort; }
+
+say "a route, a rule and a next hop of somebody else's stand beside ours"
+ip -n leaf1 nexthop add id 77 via 10.101.1.2 dev up1 proto static
+ip -n leaf1 route add 192.0.2.0/24 nhid 77 proto static
+ip -n leaf1 rule add pref 5000 to 192.0.2.0/24 lookup main
+# All of leaf1's routing that is not ours; the kernel's own counters and order apart.
+foreign() {
+  ip -n leaf1 -N route show table all | grep -v 'proto 205' | sort
+  ip -n leaf1 -N rule | grep -v '^1880:' | sort
+  ip -n leaf1 -N nexthop | grep -v 'proto 205' | sort
+}
+foreign >/tmp/foreign
+foreign_stands() { foreign | diff /tmp/foreign -; }
+
+# survives WORDS BLOCK: the guide's block, while pings and transfers take the pinned paths. The agent is another process
+# then, the pins are the same, none was away for a moment, and no packet was lost.
+survives() {
+  local words=$1 block=$2 pings before process
+  say "$words"
+  before=$(trouble) process=$(systemctl show -P MainPID heddle-agent-leaf1)
+  ours >/tmp/ours
+  ip -n leaf1 -N monitor route rule nexthop >/tmp/monitor.log 2>&1 &
   monitor=$!
-  check "newer packages install" apt-get install -y --no-install-recommends /host/packages/newer/*.deb
-  check "they are newer" sh -c "dpkg-query -W -f '\${Version}' heddle-agent | grep -qx 0.1.1-1"
-  systemctl restart heddle-agent-leaf1 heddle-agent-leaf2
-  eventually 20 "the new agents are known" holds '.agents.connected == 3 and .agents.converged >= 2' status
-  check "the pins are there" has_pins leaf1 2
+  ping -q -i 0.05 -I 10.1.1.2 10.2.1.2 >/tmp/ping.log 2>&1 &
+  pings=$!
+  guide "$block"
+  eventually 30 "the agents are known, with all that was planned" holds '.agents.connected == 3 and .agents.converged >= 2' status
+  kill -INT $pings
+  wait $pings
   kill $monitor
-  check "no route of ours was taken away meanwhile" sh -c '! grep -q "^Deleted 10" /tmp/monitor.log'
-  check "the configuration is the operator's" grep -q '^node: host1' /etc/heddle/agent.yaml
-  check "the history is kept" test -s /var/lib/heddle/coordinator/history/CURRENT
+  wait $monitor 2>/dev/null
+  check "the agents were restarted" test "$(systemctl show -P MainPID heddle-agent-leaf1)" != "$process"
+  check "the pins are the same" sh -c "ip -n leaf1 -N route show table all | grep 'proto 205' | sed 's/ nhid [0-9]*//' | sort | diff /tmp/ours -"
+  never "none was taken away meanwhile" grep '^Deleted.*proto 205' /tmp/monitor.log
+  check "no ping was lost:$(grep -o '.* packets transmitted' /tmp/ping.log)" grep -q ' 0% packet loss' /tmp/ping.log
+  check "no packet of the transfers came out of order, no retry was exceeded" test "$(trouble)" = "$before"
+  check "the configuration is the operator's" sh -c 'grep -q "^node: host1" /etc/heddle/agent.yaml && grep -q "^listen: tcp://10.255.0.1:7117" /etc/heddle/coordinator.yaml'
+  check "the database is kept: the plans of the former reigns are there" heddle plan show "$plan"
   check "both transfers go on" running
+}
+plan=$(plan_version)
+PACKAGES=/host/packages/newer survives "upgrade" upgrade
+check "it is the newer version" sh -c 'dpkg-query -W -f "\${Version}\n" heddle-agent heddle-coordinator heddle | sort -u | grep -qx 0.1.1-1'
+survives "downgrade by one version" downgrade
+check "it is the older version" sh -c 'dpkg-query -W -f "\${Version}\n" heddle-agent heddle-coordinator heddle | sort -u | grep -qx 0.1.0-1'
 
-  say "downgrade by one version"
-  check "older packages install" apt-get install -y --allow-downgrades --no-install-recommends /host/packages/*.deb
-  systemctl restart heddle-agent-leaf1 heddle-agent-leaf2
-  eventually 20 "the old agents are known" holds '.agents.connected == 3 and .agents.converged >= 2' status
-  check "the pins are there" has_pins leaf1 2
+say "the coordinator is lost for longer than the lease (12 s)"
+systemctl stop heddle-coordinator
+check "the pins stand at first" has_pins leaf1 2
+eventually 20 "then every pin is gone" has_pins leaf1 0
+check "both transfers go on" running
+systemctl start heddle-coordinator
+eventually 30 "and the pins are back when it is back" has_pins leaf1 2
 
-  say "the coordinator is lost for longer than the lease (8 s)"
-  systemctl stop heddle-coordinator
-  eventually 15 "every pin is gone" has_pins leaf1 0
-  systemctl start heddle-coordinator
-  eventually 20 "and back when it is back" has_pins leaf1 2
+say "an agent is dead for longer than the lease: its guard flushes"
+systemctl kill -s KILL heddle-agent-leaf1
+systemctl stop heddle-agent-leaf1
+check "its pins stand at first" has_pins leaf1 2
+eventually 40 "the guard removed them" has_pins leaf1 0
+check "nothing else" foreign_stands
+check "both transfers go on" running
+systemctl start heddle-agent-leaf1
+eventually 30 "and they are back with the agent" has_pins leaf1 2
 
-  say "an agent dies and stays dead for longer than the lease: its guard flushes"
-  systemctl kill -s KILL heddle-agent-leaf1
-  systemctl stop heddle-agent-leaf1
-  check "its pins stand at first" has_pins leaf1 2
-  eventually 40 "the guard removed them" has_pins leaf1 0
-  systemctl start heddle-agent-leaf1
-  eventually 20 "and they are back with the agent" has_pins leaf1 2
-  check "both transfers go on" running
+say "removal, on leaf1"
+never "the agent does not let itself be flushed while it runs" on leaf1 heddle-agent flush
+on_leaf_guide leaf1 remove
+check "the package is removed" sh -c '! test -e /usr/bin/heddle-agent'
+for unit in heddle-agent heddle-agent-leaf1 heddle-agent-guard.timer; do never "$unit has stopped" systemctl is-active $unit; done
+check "no pin is left" has_pins leaf1 0
+never "no rule and no next hop of ours is left" sh -c 'ip -n leaf1 -N rule | grep "^1880:" || ip -n leaf1 -N nexthop | grep "proto 205"'
+check "nothing else was touched" foreign_stands
+check "configuration and state are kept" test -s /etc/heddle/agent.yaml -a -d /var/lib/heddle
+check "both transfers go on" running
 
-  say "removal flushes our routes and nothing else"
-  systemctl stop heddle-agent-leaf2
-  ip netns exec leaf1 sh -c 'systemctl stop heddle-agent-leaf1; heddle-agent flush --config /etc/heddle/agent-leaf1.yaml'
-  check "no pin is left" has_pins leaf1 0
-  check "no rule of ours is left" sh -c "! ip -n leaf1 rule | grep -q '^1880:'"
-  check "the foreign route and rule stand" foreign
-  check "the packages are removed" apt-get remove -y heddle-agent heddle-coordinator heddle heddle-doc
-  check "the configuration is kept" test -s /etc/heddle/agent.yaml
-  check "the packages are purged" apt-get purge -y heddle-agent heddle-coordinator
-  check "their state is gone" sh -c '! test -e /var/lib/heddle'
-  check "the operator's keys are not" test -s /etc/heddle/keys/coordinator
-  check "both transfers complete" complete
-  ;;
-esac
+say "purge"
+guide purge
+never "the state is gone" test -e /var/lib/heddle
+never "so is what ran" test -e /run/heddle
+never "and the configuration" test -e /etc/heddle/agent.yaml -o -e /etc/heddle/coordinator.yaml
+check "the keys are the operator's, and stay" test -s /etc/heddle/keys/coordinator -a -s /etc/heddle/agent.key
+check "both transfers complete" complete
