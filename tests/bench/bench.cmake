@@ -28,3 +28,7 @@ target_link_libraries(heddle-coordinator-cost PRIVATE heddle_coordinator)
 
 add_executable(heddle-growth ${CMAKE_CURRENT_SOURCE_DIR}/bench/growth_main.cpp)
 target_link_libraries(heddle-growth PRIVATE heddle_core)
+
+# What the history costs on disk.
+add_executable(heddle-history-size ${CMAKE_CURRENT_SOURCE_DIR}/bench/history_size_main.cpp)
+target_link_libraries(heddle-history-size PRIVATE heddle_history fmt::fmt)
