@@ -381,7 +381,9 @@ struct LldpNeighbour {
   node @1 :Text;
   # The neighbour's system name; empty where it has told none.
   nodePort @2 :Text;
-  # The interface's name if the neighbour gave it as port id or port description, else its port id.
+  # Its port id: an interface's name, a MAC address, or whatever else it numbers its ports by.
+  nodePortDescription @3 :Text;
+  # Its port description: often the interface's name where the port id is none. Empty where it has told none.
 }
 
 struct PinFailure {

@@ -158,7 +158,8 @@ struct Withdrawal {
 struct LldpNeighbour {
   std::string port;
   std::string node;       // empty: it did not tell
-  std::string node_port;  // the interface's name where it tells that, else its port id
+  std::string node_port;  // its port id: the interface's name, or a MAC address, or a number
+  std::string node_port_description{};  // often the interface's name where the id is none
   auto operator<=>(const LldpNeighbour&) const = default;
 };
 

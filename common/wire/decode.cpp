@@ -107,7 +107,8 @@ PortCount read(ws::PortCount::Reader from) {
 
 LldpNeighbour read(ws::LldpNeighbour::Reader from) {
   return {port_name(from.getPort()), device_text(from.getNode(), "a neighbour's name"),
-          device_text(from.getNodePort(), "a neighbour's port")};
+          device_text(from.getNodePort(), "a neighbour's port"),
+          device_text(from.getNodePortDescription(), "a neighbour's port")};
 }
 
 EnforcerCapability read(ws::EnforcerCapability::Reader from) {

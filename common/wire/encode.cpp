@@ -106,6 +106,7 @@ void put(ws::LldpNeighbour::Builder out, const LldpNeighbour& neighbour) {
   out.setPort(text(neighbour.port));
   out.setNode(text(neighbour.node));
   out.setNodePort(text(neighbour.node_port));
+  out.setNodePortDescription(text(neighbour.node_port_description));
 }
 
 void put(ws::EnforcerCapability::Builder out, const EnforcerCapability& enforcer) {

@@ -124,7 +124,7 @@ inline std::vector<std::pair<std::string, Envelope>> examples() {
                                         .speed = Rate{400e9}}},
                              .withdrawn = {},
                              .neighbours = {{{"up1", "spine7.fabric.example", "Ethernet1/1"},
-                                             {"p1", "", "00:1c:73:0c:00:01"}}}})},
+                                             {"p1", "", "00:1c:73:0c:00:01", "eth0"}}}})},
       {"report-attributes", from_agent(Report{.number = 10,
                                               .begin = Time(Duration(5)),
                                               .length = std::chrono::milliseconds(1'000),
