@@ -34,12 +34,10 @@ collide() { holds "[.flows[] | select($ours) | .observed_path] | unique | length
 # does not is given up; what heddle remembers of it must fade, or it would be counted with the next.
 found=no
 for attempt in 1 2 3 4 5 6; do
-  start_transfers 60
+  start_transfers
   eventually 15 "attempt $attempt: heddle sees both elephants" both_seen
   if collide; then found=yes; break; fi
-  # shellcheck disable=SC2046
-  kill $(jobs -p)
-  wait
+  abandon_transfers
   eventually 30 "they are gone again" holds "[.flows[] | select($ours)] | length == 0" flows
 done
 check "two elephants share a spine under ECMP" test $found = yes

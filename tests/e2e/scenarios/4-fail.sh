@@ -13,7 +13,7 @@ explain() {
   journalctl -o cat -n 15 -u heddle-agent-leaf1
   journalctl -o cat -n 15 -u heddle-coordinator
 }
-start_transfers 100
+start_transfers
 eventually 30 "both elephants are pinned, one to each uplink" pins_lead_to leaf1 "up1 up2"
 
 # all_returns CABLES...: they come back, and routing with them. The plan uses them again.

@@ -29,7 +29,7 @@ mkdir -p /run/heddle-leaf1 /run/heddle-leaf2
 systemctl start heddle-agent-leaf1 heddle-agent-leaf2
 all_agents_known
 check "the reign is a new one, above the last" holds ".epoch > $(cat /var/lib/epoch-before)" status
-start_transfers 240
+start_transfers
 eventually 40 "both elephants are pinned" has_pins leaf1 2
 ours() { ip -n leaf1 -N route show table all | grep 'proto 205' | sed 's/ nhid [0-9]*//' | sort; }
 
