@@ -1,8 +1,10 @@
 #include "common/core/fairness.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "common/core/check.h"
 
@@ -13,6 +15,13 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kNoSlot = std::numeric_limits<std::uint32_t>::max();
 // Sums of many rates are exact to about this part; below it a link is not called too narrow.
 constexpr double kRounding = 1e-12;
+constexpr std::uint32_t kBuckets = 2048;  // 32 octaves; beyond them the last one takes all
+
+// A positive number's bits order as the number does, so the leading ones tell a bucket: 64 of them
+// for every factor of two.
+std::uint64_t leading_bits(double level) {
+  return std::bit_cast<std::uint64_t>(level) >> 46;
+}
 
 }  // namespace
 
@@ -67,9 +76,10 @@ void MaxMin::collect_contended(const FairNetwork& network, std::span<const doubl
 
   rising_.clear();
   stopped_.assign(network.flows(), true);
+  crossed_.resize(network.links.size());
   for (std::uint32_t f = 0; f < network.flows(); ++f) {
     for (std::uint32_t i = network.first[f]; i < network.first[f + 1]; ++i) {
-      const std::uint32_t slot = slots_[network.links[i].value];
+      const std::uint32_t slot = crossed_[i] = slots_[network.links[i].value];
       if (slot == kNoSlot)
         continue;
       ++contended_[slot].end;  // a count, until the offsets are known
@@ -87,26 +97,59 @@ void MaxMin::collect_contended(const FairNetwork& network, std::span<const doubl
   }
   members_.resize(offset);
   for (const std::uint32_t f : rising_) {
-    for (std::uint32_t i = network.first[f]; i < network.first[f + 1]; ++i) {
-      const std::uint32_t slot = slots_[network.links[i].value];
-      if (slot != kNoSlot)
-        members_[contended_[slot].end++] = f;
-    }
+    for (std::uint32_t i = network.first[f]; i < network.first[f + 1]; ++i)
+      if (crossed_[i] != kNoSlot)
+        members_[contended_[crossed_[i]].end++] = f;
   }
-  std::ranges::stable_sort(rising_, {}, [this](std::uint32_t f) { return limits_[f]; });
+  const auto limit = [this](std::uint32_t f) { return limits_[f]; };
+  if (!std::ranges::is_sorted(rising_, {}, limit))
+    std::ranges::stable_sort(rising_, {}, limit);
 }
 
+std::uint32_t MaxMin::bucket(double level) const {
+  const std::uint64_t bits = std::max(leading_bits(level), lowest_) - lowest_;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, kBuckets - 1));
+}
+
+// Links wait in buckets, and only those of the present bucket are kept in order.
 void MaxMin::fill(const FairNetwork& network) {
-  heap_.clear();
+  const auto level_of = [this](std::uint32_t slot) {
+    return std::max(contended_[slot].capacity, 0.0) / contended_[slot].weight;
+  };
+  double least = kInfinite;
   for (std::uint32_t slot = 0; slot < contended_.size(); ++slot)
-    heap_.emplace_back(contended_[slot].capacity / contended_[slot].weight, slot);
-  std::ranges::make_heap(heap_, std::greater{});
+    least = std::min(least, level_of(slot));
+  lowest_ = leading_bits(least);
+  buckets_.assign(kBuckets, kNoSlot);
+  waiting_.resize(contended_.size());
+  const auto wait = [&](std::uint32_t slot, double level) {
+    std::uint32_t& first = buckets_[bucket(level)];
+    waiting_[slot] = std::exchange(first, slot);
+  };
+  for (std::uint32_t slot = 0; slot < contended_.size(); ++slot)
+    wait(slot, level_of(slot));
 
   auto next = rising_.begin();
-  while (next != rising_.end()) {
+  heap_.clear();
+  for (std::uint32_t present = 0; next != rising_.end();) {
     if (stopped_[*next]) {
       ++next;
       continue;
+    }
+    while (heap_.empty() && present < kBuckets) {
+      for (std::uint32_t slot = buckets_[present]; slot != kNoSlot;) {
+        const std::uint32_t after = waiting_[slot];
+        if (contended_[slot].weight > kRounding) {  // else all its flows have stopped elsewhere
+          const double level = level_of(slot);
+          if (bucket(level) > present)
+            wait(slot, level);
+          else
+            heap_.emplace_back(level, slot);
+        }
+        slot = after;
+      }
+      std::ranges::make_heap(heap_, std::greater{});
+      ++present;
     }
     const double limit = limits_[*next];
     if (heap_.empty() || heap_.front().first >= limit) {
@@ -116,13 +159,17 @@ void MaxMin::fill(const FairNetwork& network) {
     std::ranges::pop_heap(heap_, std::greater{});
     const auto [key, slot] = heap_.back();
     heap_.pop_back();
-    Contended& link = contended_[slot];
-    if (link.weight <= kRounding)  // all its flows have stopped elsewhere
+    const Contended& link = contended_[slot];
+    if (link.weight <= kRounding)
       continue;
-    const double level = std::max(link.capacity, 0.0) / link.weight;
+    const double level = level_of(slot);
     if (level > key * (1.0 + kRounding)) {
-      heap_.emplace_back(level, slot);
-      std::ranges::push_heap(heap_, std::greater{});
+      if (bucket(level) >= present) {
+        wait(slot, level);
+      } else {
+        heap_.emplace_back(level, slot);
+        std::ranges::push_heap(heap_, std::greater{});
+      }
       continue;
     }
     for (std::uint32_t i = link.first; i < link.end; ++i)
@@ -135,7 +182,7 @@ void MaxMin::stop(const FairNetwork& network, std::uint32_t flow, double rate) {
   stopped_[flow] = true;
   rates_[flow] = rate;
   for (std::uint32_t i = network.first[flow]; i < network.first[flow + 1]; ++i) {
-    const std::uint32_t slot = slots_[network.links[i].value];
+    const std::uint32_t slot = crossed_[i];
     if (slot == kNoSlot)
       continue;
     contended_[slot].capacity -= rate * network.parts[i];

@@ -63,18 +63,23 @@ class MaxMin {
   void find_limits(const FairNetwork& network, std::span<const double> capacities);
   void collect_contended(const FairNetwork& network, std::span<const double> capacities);
   void fill(const FairNetwork& network);
+  std::uint32_t bucket(double level) const;
   void stop(const FairNetwork& network, std::uint32_t flow, double rate);
 
   std::vector<double> rates_;
-  std::vector<double> limits_;        // by flow: what its narrowest link alone would allow
-  std::vector<double> wanted_;        // by link: if every flow ran at its limit
-  std::vector<double> weights_;       // by link
-  std::vector<std::uint32_t> slots_;  // by link: its place in contended_
+  std::vector<double> limits_;          // by flow: what its narrowest link alone would allow
+  std::vector<double> wanted_;          // by link: if every flow ran at its limit
+  std::vector<double> weights_;         // by link
+  std::vector<std::uint32_t> slots_;    // by link: its place in contended_
+  std::vector<std::uint32_t> crossed_;  // by incidence: the same
   std::vector<Contended> contended_;
   std::vector<std::uint32_t> members_;
   std::vector<std::uint32_t> rising_;  // flows over contended links, by ascending limit
   std::vector<bool> stopped_;
-  std::vector<Event> heap_;
+  std::vector<std::uint32_t> buckets_;  // by leading bits of the level: the first link of a list
+  std::vector<std::uint32_t> waiting_;  // by link: the next one of the list
+  std::uint64_t lowest_{};              // the leading bits of the lowest level of all
+  std::vector<Event> heap_;             // the present bucket
 };
 
 }  // namespace heddle

@@ -7,11 +7,9 @@
 namespace heddle {
 namespace {
 
-// Ratios of sums of rates: equal if they differ by less than this part.
-constexpr double kEqual = 1e-9;
 constexpr std::uint32_t kLongestExchange = 200;
 // Items to inspect for one that has to be settled, before the attempt is given up.
-constexpr std::uint64_t kEffortForOne = 20'000;
+constexpr std::int64_t kEffortForOne = 20'000;
 
 }  // namespace
 
@@ -72,56 +70,43 @@ void Improver::roll_back(std::size_t mark) {
   state_.roll_back(mark);
 }
 
-double Improver::highest_price(ResourceId r) {
-  Price& known = prices_[r.value];
-  spend(1);
-  if (known.attempt != attempt_) {
-    known = {.attempt = attempt_, .highest = 0.0};
-    state_.any_on(r, [&](std::uint32_t item) {
-      spend(1);
-      known.highest = std::max(known.highest, price(item));
-      return false;
-    });
-  }
+double Improver::find_highest_price(ResourceId r) {
+  Price known{.attempt = attempt_, .highest = 0.0};
+  state_.any_on(r, [&](std::uint32_t item) {
+    spend(1);
+    known.highest = std::max(known.highest, price(item));
+    return false;
+  });
+  prices_[r.value] = known;
   return known.highest;
 }
 
-double Improver::price(std::uint32_t item) const {
-  double price = 0.0;
-  state_.for_each_job(item, [&](JobId job, double need) {
-    const bool unsettled = job == raised_ && settled_[item] != attempt_;
-    price = std::max(price, need * (unsettled ? raised_from_ : floor_[job.value]));
-  });
-  return price;
-}
-
-// Whether everybody on the link, and the newcomer, would keep their price.
-bool Improver::fits(ResourceId r, std::uint32_t newcomer, double own_price) {
-  const double most =
-      state_.capacity(r) * (1.0 + kEqual) / (state_.count(r) + state_.size(newcomer));
-  return own_price <= most && highest_price(r) <= most;
-}
-
-bool Improver::overfull(ResourceId r) {
-  return highest_price(r) * state_.count(r) > state_.capacity(r) * (1.0 + kEqual);
-}
-
 void Improver::place_new(std::span<const std::uint32_t> order) {
+  // By resource: what each would get if one more came. Most units are single subflows.
+  std::vector<double> after(model_.resources().size());
+  const auto share_after = [this](ResourceId r, std::uint32_t newcomers) {
+    return state_.capacity(r) / (state_.count(r) + newcomers);
+  };
+  for (std::uint32_t r = 0; r < after.size(); ++r)
+    after[r] = share_after({r}, 1);
   for (const std::uint32_t u : order) {
     if (state_.choice(u).placed() || !state_.active(u))
       continue;
+    const std::uint32_t size = state_.size(u);
     Model::Choice best;
     double most = -1.0;
-    model_.for_each_choice(model_.units()[u], [&](const Model::Choice& choice, SpineId) {
-      const ResourceId up = model_.uplink(choice.up), down = model_.downlinks(choice);
-      const double share = std::min(state_.capacity(up) / (state_.count(up) + state_.size(u)),
-                                    state_.capacity(down) / (state_.count(down) + state_.size(u)));
-      if (share > most) {
-        most = share;
-        best = choice;
-      }
-    });
+    model_.for_each_choice(
+        model_.units()[u], [&](const Model::Choice& choice, ResourceId up, ResourceId down) {
+          const double share = size == 1 ? std::min(after[up.value], after[down.value])
+                                         : std::min(share_after(up, size), share_after(down, size));
+          if (share > most) {
+            most = share;
+            best = choice;
+          }
+        });
     state_.move(u, best);
+    for (const ResourceId r : {state_.up(u), state_.down(u)})
+      after[r.value] = share_after(r, 1);
   }
 }
 
@@ -190,7 +175,7 @@ bool Improver::raise(JobId job) {
   const double now = efficiency_[job.value];
   const double limit = most_[job.value] * (1.0 - kEqual);
   Failure& failure = failures_[job.value];
-  if (now >= limit || effort_ == 0 || failure.at_change == changes_)
+  if (now >= limit || effort_ <= 0 || failure.at_change == changes_)
     return false;
   const double step = next_level(job, now);
   const double stride = step < 1.05 * now ? next_level(job, 1.05 * now) : step;
@@ -204,8 +189,9 @@ bool Improver::raise(JobId job) {
 
 // The least level above the given one that the slowest subflows can reach: their links with one
 // less on each, or what the next slowest have.
-double Improver::next_level(JobId job, double least) const {
+double Improver::next_level(JobId job, double least) {
   double next = most_[job.value];
+  spend(state_.items_of(job).size());
   for (const std::uint32_t item : state_.items_of(job)) {
     if (!state_.active(item))
       continue;
@@ -255,7 +241,7 @@ bool Improver::raise_to(JobId job, double target) {
       return true;
     settled_[item] = attempt_;
     raise_price(item);
-    stop_at_ = effort_ - std::min(effort_, kEffortForOne);
+    stop_at_ = std::max<std::int64_t>(0, effort_ - kEffortForOne);
     if (settle(item) && moves_ <= limits_.max_moves)
       return true;
     hardest_[job.value] = item;
@@ -291,8 +277,10 @@ void Improver::refresh(std::size_t mark) {
     state_.any_on(model_.downlinks(from), touch);
   });
   for (std::uint32_t j = 0; j < touched.size(); ++j)
-    if (touched[j])
+    if (touched[j]) {
       efficiency_[j] = state_.efficiency({j});
+      spend(state_.items_of({j}).size() / 2);
+    }
 }
 
 // Makes the item's two links keep everybody's price: it leaves, or others do.
@@ -320,8 +308,8 @@ bool Improver::relocate(std::uint32_t item) {
   if (move_directly(item, {}))
     return true;
   std::vector<Model::Choice> choices;
-  model_.for_each_choice(model_.units()[item],
-                         [&](const Model::Choice& choice, SpineId) { choices.push_back(choice); });
+  model_.for_each_choice(model_.units()[item], [&](const Model::Choice& choice, ResourceId,
+                                                   ResourceId) { choices.push_back(choice); });
   for (const Model::Choice& choice : choices) {
     if (exhausted_here())
       return false;
@@ -335,19 +323,19 @@ bool Improver::relocate(std::uint32_t item) {
 // them.
 bool Improver::move_directly(std::uint32_t item, ResourceId avoid) {
   const double own = price(item);
-  spend(8);
+  spend(16);
   Model::Choice best;
   std::uint32_t fullest = 0;
-  model_.for_each_choice(model_.units()[item], [&](const Model::Choice& choice, SpineId) {
-    const ResourceId up = model_.uplink(choice.up), down = model_.downlinks(choice);
-    if (choice == state_.choice(item) || up == avoid || down == avoid)
-      return;
-    const std::uint32_t full = state_.count(up) + state_.count(down) + 1;
-    if (full <= fullest || !fits(up, item, own) || !fits(down, item, own))
-      return;
-    fullest = full;
-    best = choice;
-  });
+  model_.for_each_choice(model_.units()[item],
+                         [&](const Model::Choice& choice, ResourceId up, ResourceId down) {
+                           if (choice == state_.choice(item) || up == avoid || down == avoid)
+                             return;
+                           const std::uint32_t full = state_.count(up) + state_.count(down) + 1;
+                           if (full <= fullest || !fits(up, item, own) || !fits(down, item, own))
+                             return;
+                           fullest = full;
+                           best = choice;
+                         });
   if (!best.placed())
     return false;
   move(item, best);
@@ -357,7 +345,7 @@ bool Improver::move_directly(std::uint32_t item, ResourceId avoid) {
 // Moves the item there all the same, and whoever then is too many on to the other spine, and so on
 // along an alternating path, until the path ends where there is room.
 bool Improver::exchange(std::uint32_t item, const Model::Choice& to, SpineId a) {
-  const SpineId b = model_.topology()[to.up].spine;
+  const SpineId b = model_.spine_of(to.up);
   if (a == b)
     return false;
   const std::size_t mark = state_.mark();

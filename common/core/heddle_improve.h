@@ -4,8 +4,10 @@
 // inspected items, never by a clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/core/heddle_state.h"
@@ -15,7 +17,7 @@ namespace heddle {
 class Improver {
  public:
   struct Limits {
-    std::uint64_t effort{};     // items and choices to inspect in all
+    std::int64_t effort{};      // items and choices to inspect in all
     std::uint32_t max_moves{};  // units that may be away from where they run now
   };
 
@@ -46,12 +48,43 @@ class Improver {
  private:
   bool raise(JobId job);
   bool raise_to(JobId job, double target);
-  double next_level(JobId job, double least) const;
+  double next_level(JobId job, double least);
+  // Ratios of sums of rates are equal if they differ by less than this part.
+  static constexpr double kEqual = 1e-9;
+
   bool room_in_all_leaves(JobId job);
-  struct Side;
+  // What each leaf has to hold, in each direction: links, and the single subflows that have no
+  // other leaf. By leaf, out and in.
+  struct Side {
+    // Links of one capacity, the widest first.
+    struct Links {
+      double capacity{};
+      std::uint32_t count{};
+      std::uint32_t part{};  // how often it goes into the widest, if that is a whole number
+    };
+    // Items that always have one price: of one job, with one need.
+    struct Group {
+      std::uint32_t item{};  // one of them
+      std::uint32_t count{};
+      JobId job;
+      double need{};
+    };
+    std::vector<Links> links;
+    std::vector<Group> groups;
+    std::uint32_t items{};
+    bool multiples{};  // the widest capacity is a whole multiple of each
+    bool spacious{};   // with a link for each item nobody need share
+    std::uint32_t checked{};
+  };
   void find_sides();
+  void group(Side& side, std::uint32_t item);
+  // Nothing while it is stopped.
+  double price(const Side::Group& group) const {
+    return state_.active(group.item) ? group.need * floor_[group.job.value] : 0.0;
+  }
   bool room_on(const Side& side);
   bool room_on_unlike(const Side& side);
+  bool places_for_all(const Side& side, std::size_t unseen) const;
   bool settle(std::uint32_t item);
   bool relocate(std::uint32_t item);
   bool move_directly(std::uint32_t item, ResourceId avoid);
@@ -63,14 +96,33 @@ class Improver {
   void move(std::uint32_t item, const Model::Choice& to);
 
   // The rate that the item must keep on each subflow: its need, by its job's floor.
-  double price(std::uint32_t item) const;
-  bool fits(ResourceId r, std::uint32_t newcomer, double price);
-  bool overfull(ResourceId r);
-  double highest_price(ResourceId r);
+  double price(std::uint32_t item) const {
+    double price = 0.0;
+    state_.for_each_job(item, [&](JobId job, double need) {
+      const bool unsettled = job == raised_ && settled_[item] != attempt_;
+      price = std::max(price, need * (unsettled ? raised_from_ : floor_[job.value]));
+    });
+    return price;
+  }
+  // Whether everybody on the link, and the newcomer, would keep their price.
+  bool fits(ResourceId r, std::uint32_t newcomer, double own_price) {
+    const double shares = state_.count(r) + state_.size(newcomer);
+    const double room = state_.capacity(r) * (1.0 + kEqual);
+    return own_price * shares <= room && highest_price(r) * shares <= room;
+  }
+  bool overfull(ResourceId r) {
+    return highest_price(r) * state_.count(r) > state_.capacity(r) * (1.0 + kEqual);
+  }
+  double highest_price(ResourceId r) {
+    spend(1);
+    const Price& known = prices_[r.value];
+    return known.attempt == attempt_ ? known.highest : find_highest_price(r);
+  }
+  double find_highest_price(ResourceId r);
   void forget_price(ResourceId r) { prices_[r.value].attempt = 0; }
   void raise_price(std::uint32_t item);
   void roll_back(std::size_t mark);
-  void spend(std::uint64_t items) { effort_ -= std::min(effort_, items); }
+  void spend(std::size_t items) { effort_ -= static_cast<std::int64_t>(items); }
   bool away(std::uint32_t item, const Model::Choice& choice) const;
   void refresh(std::size_t mark);
 
@@ -78,8 +130,8 @@ class Improver {
   const Model& model_;
   Limits limits_;
   std::span<const double> most_;  // by job
-  std::uint64_t effort_;
-  std::uint64_t stop_at_{};  // what must be left of it when the item at hand is given up
+  std::int64_t effort_;
+  std::int64_t stop_at_{};  // what must be left of it when the item at hand is given up
   std::uint32_t moves_{};
   std::vector<Model::Choice> current_;  // by unit: where it runs now
   std::vector<double> efficiency_;      // by job
@@ -97,17 +149,10 @@ class Improver {
   std::vector<std::uint32_t> shifted_;  // by item: the exchange that shifted it
   std::uint32_t exchange_{};
   std::vector<ResourceId> crowded_;
-  // What each leaf has to hold, in each direction: resources, and the items that have no other
-  // leaf. By leaf, out and in.
-  struct Side {
-    std::vector<ResourceId> resources;
-    std::vector<std::uint32_t> items;
-    bool alike{};  // all resources have one capacity
-    std::uint32_t checked{};
-  };
   std::vector<Side> sides_;
   bool leaves_alike_{};  // all have as many links, of one capacity
   std::vector<std::uint32_t> by_tolerance_;
+  std::vector<std::pair<double, std::uint32_t>> by_price_;
   // What failed last, by job: nothing is tried again before something has changed, and then the
   // hardest first.
   struct Failure {

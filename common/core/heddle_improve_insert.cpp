@@ -9,7 +9,7 @@ namespace heddle {
 namespace {
 
 // Items to inspect for one insertion, before the attempt is given up.
-constexpr std::uint64_t kEffortForOne = 10'000;
+constexpr std::int64_t kEffortForOne = 10'000;
 
 }  // namespace
 
@@ -51,7 +51,7 @@ bool Improver::place_again(JobId job) {
         (overfull(state_.up(item)) || overfull(state_.down(item))))
       return false;
   return std::ranges::all_of(out, [this](std::uint32_t item) {
-    stop_at_ = effort_ - std::min(effort_, kEffortForOne);
+    stop_at_ = std::max<std::int64_t>(0, effort_ - kEffortForOne);
     return insert(item) && moves_ <= limits_.max_moves;
   });
 }
@@ -63,18 +63,18 @@ bool Improver::insert(std::uint32_t item) {
     return true;
   const double own = price(item);
   std::vector<Model::Choice> room_up, room_down;
-  model_.for_each_choice(model_.units()[item], [&](const Model::Choice& choice, SpineId) {
-    if (fits(model_.uplink(choice.up), item, own))
-      room_up.push_back(choice);
-    if (fits(model_.downlinks(choice), item, own))
-      room_down.push_back(choice);
-  });
+  model_.for_each_choice(model_.units()[item],
+                         [&](const Model::Choice& choice, ResourceId up, ResourceId down) {
+                           if (fits(up, item, own))
+                             room_up.push_back(choice);
+                           if (fits(down, item, own))
+                             room_down.push_back(choice);
+                         });
   for (const Model::Choice& a : room_up) {
     for (const Model::Choice& b : room_down) {
       if (exhausted_here())
         return false;
-      if (exchange(item, a, model_.topology()[b.up].spine) ||
-          exchange(item, b, model_.topology()[a.up].spine))
+      if (exchange(item, a, model_.spine_of(b.up)) || exchange(item, b, model_.spine_of(a.up)))
         return true;
     }
   }

@@ -9,36 +9,64 @@
 namespace heddle {
 namespace {
 
-constexpr double kEqual = 1e-9;
+constexpr double kMostParts = 1e6;
 
 }  // namespace
 
 void Improver::find_sides() {
   const std::size_t leaves = model_.topology().leaves().size();
   sides_.resize(2 * leaves);
+  const auto add = [this](Side& side, ResourceId r) {
+    const auto known = std::ranges::find(side.links, state_.capacity(r), &Side::Links::capacity);
+    if (known != side.links.end())
+      ++known->count;
+    else
+      side.links.push_back({.capacity = state_.capacity(r), .count = 1});
+  };
   for (std::uint32_t l = 0; l < leaves; ++l) {
     for (const Model::Uplink& up : model_.uplinks({l}))
-      sides_[2 * l].resources.push_back(model_.uplink(up.cable));
+      add(sides_[2 * l], model_.uplink(up.cable));
     for (std::uint32_t s = 0; s < model_.topology().spines().size(); ++s)
       if (const ResourceId down = model_.downlinks({s}, {l});
           model_.resources()[down.value].lanes > 0)
-        sides_[2 * l + 1].resources.push_back(down);
+        add(sides_[2 * l + 1], down);
   }
-  for (Side& side : sides_)
-    side.alike = std::ranges::all_of(side.resources, [&](ResourceId r) {
-      return state_.capacity(r) == state_.capacity(side.resources.front());
-    });
+  for (Side& side : sides_) {
+    std::ranges::sort(side.links, std::greater{}, &Side::Links::capacity);
+    side.multiples = true;
+    for (Side::Links& links : side.links) {
+      const double part = std::round(side.links.front().capacity / links.capacity);
+      side.multiples = side.multiples && part < kMostParts &&
+                       part * links.capacity == side.links.front().capacity;
+      links.part = side.multiples ? static_cast<std::uint32_t>(part) : 0;
+    }
+  }
   leaves_alike_ = std::ranges::all_of(sides_, [this](const Side& side) {
-    return side.alike && side.resources.size() == sides_.front().resources.size();
+    return side.links.size() == 1 && sides_.front().links.size() == 1 &&
+           side.links.front().count == sides_.front().links.front().count;
   });
   for (std::uint32_t u = 0; u < state_.units(); ++u) {
     const Model::Unit& unit = model_.units()[u];
     if (unit.end_way - unit.first_way != 1 || state_.whole(u) != 1)
       continue;
     const Model::Way& way = model_.ways()[unit.first_way];
-    sides_[2 * way.from_leaf.value].items.push_back(u);
-    sides_[2 * way.to_leaf.value + 1].items.push_back(u);
+    group(sides_[2 * way.from_leaf.value], u);
+    group(sides_[2 * way.to_leaf.value + 1], u);
   }
+  for (Side& side : sides_)
+    side.spacious =
+        side.items == 0 || (side.links.size() == 1 && side.items <= side.links.front().count);
+}
+
+// A unit of one subflow has one job. Those that are alike mostly follow each other.
+void Improver::group(Side& side, std::uint32_t item) {
+  ++side.items;
+  const JobId job = state_.job(item);
+  const double need = state_.own_need(item);
+  if (!side.groups.empty() && side.groups.back().job == job && side.groups.back().need == need)
+    ++side.groups.back().count;
+  else
+    side.groups.push_back({.item = item, .count = 1, .job = job, .need = need});
 }
 
 // A necessary condition that is quickly checked: by itself, each leaf that the job is in could give
@@ -47,7 +75,7 @@ bool Improver::room_in_all_leaves(JobId job) {
   if (sides_.empty())
     find_sides();
   const auto has_room = [&](std::uint32_t side) {
-    if (sides_[side].checked == attempt_)
+    if (sides_[side].checked == attempt_ || sides_[side].spacious)
       return true;
     sides_[side].checked = attempt_;
     if (room_on(sides_[side]))
@@ -69,43 +97,51 @@ bool Improver::room_in_all_leaves(JobId job) {
 // Links of several capacities: those that ask for a price or more must fit between them, whatever
 // the price.
 bool Improver::room_on_unlike(const Side& side) {
-  std::vector<double> prices;
-  for (const std::uint32_t item : side.items)
-    if (state_.active(item))
-      prices.push_back(price(item));
-  std::ranges::sort(prices, std::greater{});
-  for (std::size_t n = 1; n <= prices.size(); ++n) {
-    if (n < prices.size() && prices[n] == prices[n - 1])
+  by_price_.clear();
+  for (const Side::Group& group : side.groups)
+    if (const double own = price(group); own > 0.0)
+      by_price_.emplace_back(own, group.count);
+  std::ranges::sort(by_price_, std::greater{});
+  double asking = 0.0;
+  for (std::size_t i = 0; i < by_price_.size(); ++i) {
+    const auto& [price, count] = by_price_[i];
+    asking += count;
+    if (i + 1 < by_price_.size() && by_price_[i + 1].first == price)
       continue;
     double places = 0.0;
-    for (const ResourceId r : side.resources)
-      places += std::floor(state_.capacity(r) * (1.0 + kEqual) / prices[n - 1]);
-    if (places < static_cast<double>(n))
+    for (const Side::Links& links : side.links)
+      places += links.count * std::floor(links.capacity * (1.0 + kEqual) / price);
+    if (places < asking)
       return false;
+    if (places >= side.items)
+      return true;  // the others ask for less
   }
   return true;
 }
 
+// Whether a packing exists as far as counting can tell. An item with the tolerance k bears at most
+// k on a link of the widest capacity, and k / m (rounded down) on one of an m-th of it.
 bool Improver::room_on(const Side& side) {
-  // On a link of the typical capacity, an item with the tolerance k bears at most k in all.
   constexpr std::uint32_t kMost = 63;  // beyond it nobody is counted: there is room enough
-  double capacity = 0.0;
-  for (const ResourceId r : side.resources)
-    capacity = std::max(capacity, state_.capacity(r));
+  spend(side.groups.size() / 2);
+  if (side.links.empty())
+    return side.groups.empty();
+  if (!side.multiples)
+    return room_on_unlike(side);
+  const double room = side.links.front().capacity * (1.0 + kEqual);
   by_tolerance_.assign(kMost + 1, 0);
-  spend(side.items.size());
   std::size_t unseen = 0;
-  for (const std::uint32_t item : side.items) {
-    if (!state_.active(item))
+  for (const Side::Group& group : side.groups) {
+    const double bears = room / price(group);
+    if (bears >= kMost)
       continue;
-    const double bears = capacity * (1.0 + kEqual) / price(item);
-    ++by_tolerance_[bears < kMost ? static_cast<std::uint32_t>(bears) : kMost];
-    unseen += bears < kMost ? 1 : 0;
+    by_tolerance_[static_cast<std::uint32_t>(bears)] += group.count;
+    unseen += group.count;
   }
   if (by_tolerance_[0] > 0)
     return false;
-  if (!side.alike)
-    return room_on_unlike(side);
+  if (side.links.size() > 1)
+    return places_for_all(side, unseen);
   // The strictest share links with the next strictest: no packing needs fewer links.
   std::size_t links = 0, places = 0;
   for (std::uint32_t k = 1; k < kMost && unseen > 0; ++k) {
@@ -116,7 +152,23 @@ bool Improver::room_on(const Side& side) {
     if (rest > 0)
       places = (k - rest % k) % k;
   }
-  return links <= side.resources.size();
+  return links <= side.links.front().count;
+}
+
+// Those that bear k or fewer must fit between all links, whatever k.
+bool Improver::places_for_all(const Side& side, std::size_t unseen) const {
+  std::size_t asking = 0;
+  for (std::uint32_t k = 1; asking < unseen; ++k) {
+    if (by_tolerance_[k] == 0)
+      continue;
+    asking += by_tolerance_[k];
+    std::size_t places = 0;
+    for (const Side::Links& links : side.links)
+      places += std::size_t{links.count} * (k / links.part);
+    if (places < asking)
+      return false;
+  }
+  return true;
 }
 
 }  // namespace heddle

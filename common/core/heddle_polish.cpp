@@ -27,8 +27,9 @@ class Polisher {
     for (const Model::Unit& unit : model.units()) {
       current_.push_back(model.current(unit));
       options_.emplace_back();
-      model.for_each_choice(
-          unit, [&](const Model::Choice& choice, SpineId) { options_.back().push_back(choice); });
+      model.for_each_choice(unit, [&](const Model::Choice& choice, ResourceId, ResourceId) {
+        options_.back().push_back(choice);
+      });
     }
   }
 
@@ -119,9 +120,9 @@ class Polisher {
   // Each to the other's spine, if both can.
   bool try_swap(std::vector<Model::Choice>& choices, Score& at, std::size_t u, std::size_t v) {
     const auto to_spine_of = [&](std::size_t from, std::size_t to) {
-      const SpineId spine = model_.topology()[choices[to].up].spine;
+      const SpineId spine = model_.spine_of(choices[to].up);
       return std::ranges::find_if(options_[from], [&](const Model::Choice& choice) {
-        return model_.topology()[choice.up].spine == spine;
+        return model_.spine_of(choice.up) == spine;
       });
     };
     const auto a = to_spine_of(u, v), b = to_spine_of(v, u);

@@ -10,7 +10,7 @@ namespace heddle {
 namespace {
 
 // Items to inspect for one event, beyond which the rest stays as it is.
-constexpr std::uint64_t kEffort = 400'000;
+constexpr std::int64_t kEffort = 400'000;
 
 Problem without_present(Problem problem) {
   if (problem.fixed.empty())

@@ -7,7 +7,7 @@ namespace heddle {
 PlacementState::PlacementState(const Model& model, const Evaluator& evaluator, const Layer& layer)
     : model_(model), cables_(static_cast<std::uint32_t>(model.topology().cables().size())) {
   for (const Model::Resource& resource : model.resources())
-    resources_.push_back({.capacity = resource.capacity});
+    resources_.push_back({.capacity = resource.capacity, .inverse = 1.0 / resource.capacity});
   items_.reserve(model.units().size());
   for (const Model::Unit& unit : model.units()) {
     Item item;
@@ -23,7 +23,7 @@ PlacementState::PlacementState(const Model& model, const Evaluator& evaluator, c
     Item item;
     add_member(item, s, evaluator, layer);
     item.up = model.uplink(path.up);
-    item.down = model.downlinks(model.topology()[path.up].spine, model.topology()[path.to].leaf);
+    item.down = model.downlinks(model.spine_of(path.up), model.topology()[path.to].leaf);
     if (item.size == 0 || capacity(item.up) <= 0.0 || capacity(item.down) <= 0.0)
       continue;  // its job gets nothing wherever the others are
     items_.push_back(item);
@@ -77,8 +77,8 @@ void PlacementState::index_jobs() {
 
 SpineId PlacementState::spine(ResourceId r) const {
   if (is_uplink(r))
-    return model_.topology()[CableId{r.value}].spine;
-  return {(r.value - cables_) / static_cast<std::uint32_t>(model_.topology().leaves().size())};
+    return model_.spine_of(CableId{r.value});
+  return {(r.value - cables_) % static_cast<std::uint32_t>(model_.topology().spines().size())};
 }
 
 void PlacementState::link(std::uint32_t i) {
@@ -152,32 +152,12 @@ void PlacementState::roll_back(std::size_t mark) {
   }
 }
 
-double PlacementState::share(std::uint32_t item) const {
-  const Resource& up = resources_[items_[item].up.value];
-  const Resource& down = resources_[items_[item].down.value];
-  return std::min(up.capacity / up.count, down.capacity / down.count);
-}
-
-double PlacementState::need(std::uint32_t item, JobId job) const {
-  double found = 0.0;
-  for_each_job(item, [&](JobId j, double need) {
-    if (j == job)
-      found = need;
-  });
-  return found;
-}
-
 double PlacementState::efficiency(JobId job) const {
-  double least = 1.0;
-  for (const std::uint32_t item : items_of(job)) {
-    if (!active(item))
-      continue;
-    if (items_[item].more == kNone)
-      least = std::min(least, share(item) / items_[item].need);
-    else
-      least = std::min(least, share(item) / need(item, job));
-  }
-  return least;
+  double most = 1.0;  // of what is needed, over what there is
+  for (const std::uint32_t item : items_of(job))
+    if (active(item))
+      most = std::max(most, load(item) * need(item, job));
+  return 1.0 / most;
 }
 
 }  // namespace heddle

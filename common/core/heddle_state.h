@@ -5,6 +5,7 @@
 // outlive it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -78,7 +79,7 @@ class PlacementState {
   }
 
   // The share of each subflow of an item: the smaller one of its two links'.
-  double share(std::uint32_t item) const;
+  double share(std::uint32_t item) const { return 1.0 / load(item); }
   // The job's efficiency by equal shares, 1 if nothing of it crosses the core.
   double efficiency(JobId job) const;
   std::span<const std::uint32_t> items_of(JobId job) const {
@@ -95,7 +96,16 @@ class PlacementState {
     for (std::uint32_t e = it.more; e != kNone; e = more_[e].next)
       visit(more_[e].job, more_[e].need);
   }
-  double need(std::uint32_t item, JobId job) const;
+  double need(std::uint32_t item, JobId job) const {
+    double found = items_[item].need;
+    for (std::uint32_t e = items_[item].more; e != kNone; e = more_[e].next)
+      if (more_[e].job == job)
+        found = more_[e].need;
+    return found;
+  }
+  // Of an item of one job.
+  JobId job(std::uint32_t item) const { return items_[item].job; }
+  double own_need(std::uint32_t item) const { return items_[item].need; }
 
  private:
   struct Item {
@@ -113,6 +123,7 @@ class PlacementState {
   };
   struct Resource {
     double capacity{};
+    double inverse{};  // of the capacity
     std::uint32_t count{};
     std::uint32_t head{kNone};
   };
@@ -126,6 +137,12 @@ class PlacementState {
     Model::Choice from;
   };
 
+  // Subflows for each bit per second of the fuller one of its two links.
+  double load(std::uint32_t item) const {
+    const Resource& up = resources_[items_[item].up.value];
+    const Resource& down = resources_[items_[item].down.value];
+    return std::max(up.count * up.inverse, down.count * down.inverse);
+  }
   void add_member(Item& item, std::uint32_t subflow, const Evaluator& evaluator,
                   const Layer& layer);
   void index_jobs();

@@ -92,8 +92,9 @@ class Annealing {
       const Model::Unit& unit = model_.units()[u];
       Model::Choice found;
       std::uint32_t nearest = spines;
-      model_.for_each_choice(unit, [&](const Model::Choice& choice, SpineId s) {
-        const std::uint32_t distance = (s.value + spines - spine) % spines;
+      model_.for_each_choice(unit, [&](const Model::Choice& choice, ResourceId, ResourceId) {
+        const std::uint32_t own = model_.spine_of(choice.up).value;
+        const std::uint32_t distance = (own + spines - spine) % spines;
         if (distance < nearest) {
           nearest = distance;
           found = choice;

@@ -41,29 +41,28 @@ inline std::vector<std::uint32_t> largest_sets_first(const Model& model) {
 class LinkCounts {
  public:
   explicit LinkCounts(const Model& model) : model_(model) {
-    for (const Model::Resource& resource : model.resources())
+    counts_.reserve(model.resources().size());
+    busy_.reserve(model.resources().size());
+    for (const Model::Resource& resource : model.resources()) {
       counts_.push_back(resource.fixed);
+      busy_.push_back(static_cast<double>(resource.fixed) / std::max(1U, resource.lanes));
+    }
   }
 
   void add(const Model::Choice& choice, std::uint32_t subflows) {
-    counts_[model_.uplink(choice.up).value] += subflows;
-    counts_[model_.downlinks(choice).value] += subflows;
+    for (const ResourceId r : {model_.uplink(choice.up), model_.downlinks(choice)}) {
+      counts_[r.value] += subflows;
+      busy_[r.value] = static_cast<double>(counts_[r.value]) / model_.resources()[r.value].lanes;
+    }
   }
 
-  // The busier of the choice's two links; over parallel cables their mean.
-  double busier(const Model::Choice& choice) const {
-    const ResourceId down = model_.downlinks(choice);
-    return std::max(
-        static_cast<double>(counts_[model_.uplink(choice.up).value]),
-        static_cast<double>(counts_[down.value]) / model_.resources()[down.value].lanes);
-  }
-
-  // The choice whose busier link is least busy, the first of equals.
+  // The choice whose busier link is least busy, the first of equals. Parallel cables are as busy as
+  // they are in the mean.
   Model::Choice least_busy(const Model::Unit& unit) const {
     Model::Choice best;
     double least = std::numeric_limits<double>::infinity();
-    model_.for_each_choice(unit, [&](const Model::Choice& choice, SpineId) {
-      const double busy = busier(choice);
+    model_.for_each_choice(unit, [&](const Model::Choice& choice, ResourceId up, ResourceId down) {
+      const double busy = std::max(busy_[up.value], busy_[down.value]);
       if (busy < least) {
         least = busy;
         best = choice;
@@ -75,6 +74,18 @@ class LinkCounts {
  private:
   const Model& model_;
   std::vector<std::uint32_t> counts_;  // by resource
+  std::vector<double> busy_;           // by resource: subflows on each of its cables
 };
+
+// What the greedy scheme makes of the units: the largest set first, each where it is least busy.
+inline std::vector<Model::Choice> greedy_choices(const Model& model) {
+  std::vector<Model::Choice> choices(model.units().size());
+  LinkCounts counts(model);
+  for (const std::uint32_t u : largest_sets_first(model)) {
+    choices[u] = counts.least_busy(model.units()[u]);
+    counts.add(choices[u], model.units()[u].size());
+  }
+  return choices;
+}
 
 }  // namespace heddle

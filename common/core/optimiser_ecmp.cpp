@@ -14,7 +14,8 @@ class Ecmp final : public Optimiser {
     std::vector<Model::Choice> choices;
     for (const Model::Unit& unit : model.units()) {
       choices.clear();
-      model.for_each_choice(unit, [&](const Model::Choice& c, SpineId) { choices.push_back(c); });
+      model.for_each_choice(
+          unit, [&](const Model::Choice& c, ResourceId, ResourceId) { choices.push_back(c); });
       for (const std::uint32_t s : model.members(unit)) {
         // Queue pairs of one flow differ in their UDP source port, so each has a hash of its own.
         const FlowDemand& demand = model.demand_of(s);

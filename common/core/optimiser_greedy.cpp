@@ -10,13 +10,7 @@ class Greedy final : public Optimiser {
 
   Placement place(const Problem& problem, std::uint64_t) const override {
     const Model model(problem);
-    std::vector<Model::Choice> choices(model.units().size());
-    LinkCounts counts(model);
-    for (const std::uint32_t u : largest_sets_first(model)) {
-      choices[u] = counts.least_busy(model.units()[u]);
-      counts.add(choices[u], model.units()[u].size());
-    }
-    return model.place(choices);
+    return model.place(greedy_choices(model));
   }
 };
 

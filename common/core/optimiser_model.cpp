@@ -42,6 +42,8 @@ void Model::find_resources() {
         problem_.residual.empty() ? 0.0 : problem_.residual[link.value].bits_per_second;
     return std::max(0.0, fabric.capacity(link).bits_per_second - taken);
   };
+  for (const Topology::Cable& cable : fabric.cables())
+    spine_of_.push_back(cable.spine);
   resources_.resize(fabric.cables().size() + fabric.spines().size() * fabric.leaves().size());
   last_downlink_.resize(fabric.spines().size() * fabric.leaves().size());
   uplinks_.resize(fabric.leaves().size());
@@ -84,7 +86,7 @@ void Model::load_fixed() {
       continue;
     ++resources_[uplink(base_[s].up).value].fixed;
     const LeafId leaf = topology()[base_[s].to].leaf;
-    ++resources_[downlinks(topology()[base_[s].up].spine, leaf).value].fixed;
+    ++resources_[downlinks(spine_of(base_[s].up), leaf).value].fixed;
   }
 }
 
@@ -233,9 +235,9 @@ bool Model::allows(const Unit& unit, const Choice& choice) const {
   if (choice.way < unit.first_way || choice.way >= unit.end_way)
     return false;
   const Way& way = ways_[choice.way];
-  const Topology::Cable& cable = topology()[choice.up];
-  return cable.leaf == way.from_leaf && resources_[uplink(choice.up).value].lanes > 0 &&
-         leads(way.from_leaf, {.cable = choice.up, .spine = cable.spine}, way.to_leaf);
+  return topology()[choice.up].leaf == way.from_leaf &&
+         resources_[uplink(choice.up).value].lanes > 0 &&
+         leads(way.from_leaf, {.cable = choice.up, .spine = spine_of(choice.up)}, way.to_leaf);
 }
 
 Model::Choice Model::current(const Unit& unit) const {
@@ -274,7 +276,7 @@ Path Model::path(const Unit& unit, std::uint32_t subflow, const Choice& choice) 
   if (flow.destination != first.destination)
     path.to = live_attachment(flow.destination, way.to_leaf, false);
   // Over one live cable the spine has nothing to choose; over several the choice is its hash's.
-  const ResourceId down = downlinks(topology()[choice.up].spine, way.to_leaf);
+  const ResourceId down = downlinks(spine_of(choice.up), way.to_leaf);
   if (resources_[down.value].lanes == 1)
     path.down = last_downlink_[down.value - topology().cables().size()];
   return path;

@@ -83,25 +83,33 @@ class Model {
   std::span<const Resource> resources() const { return resources_; }
   ResourceId uplink(CableId cable) const { return {cable.value}; }
   ResourceId downlinks(SpineId spine, LeafId leaf) const {
-    return {static_cast<std::uint32_t>(topology().cables().size() +
-                                       spine.value * topology().leaves().size() + leaf.value)};
+    return {static_cast<std::uint32_t>(spine_of_.size() + leaf.value * topology().spines().size() +
+                                       spine.value)};
   }
   ResourceId downlinks(const Choice& choice) const {
-    return downlinks(topology()[choice.up].spine, ways_[choice.way].to_leaf);
+    return downlinks(spine_of(choice.up), ways_[choice.way].to_leaf);
   }
+  SpineId spine_of(CableId cable) const { return spine_of_[cable.value]; }
   // Whether an uplink leads to that leaf: alive on both sides and not forbidden.
   bool leads(LeafId from, const Uplink& uplink, LeafId to) const {
     return resources_[downlinks(uplink.spine, to).value].lanes > 0 &&
            (problem_.forbidden.empty() || !forbidden(from, uplink.cable, to));
   }
 
-  // Calls visit(Choice, SpineId) for each choice that a unit has; at least once.
+  // Calls visit(Choice, up, down) for each choice that a unit has, with what it loads; at least
+  // once.
   template <class Visit>
   void for_each_choice(const Unit& unit, Visit visit) const {
-    for (std::uint32_t w = unit.first_way; w < unit.end_way; ++w)
-      for (const Uplink& up : uplinks(ways_[w].from_leaf))
-        if (leads(ways_[w].from_leaf, up, ways_[w].to_leaf))
-          visit(Choice{.way = w, .up = up.cable}, up.spine);
+    for (std::uint32_t w = unit.first_way; w < unit.end_way; ++w) {
+      const ResourceId first = downlinks(SpineId{0}, ways_[w].to_leaf);
+      for (const Uplink& up : uplinks(ways_[w].from_leaf)) {
+        const ResourceId down{first.value + up.spine.value};
+        if (resources_[down.value].lanes > 0 &&
+            (problem_.forbidden.empty() ||
+             !forbidden(ways_[w].from_leaf, up.cable, ways_[w].to_leaf)))
+          visit(Choice{.way = w, .up = up.cable}, uplink(up.cable), down);
+      }
+    }
   }
   // The same, for the choices over one spine only.
   template <class Visit>
@@ -140,6 +148,7 @@ class Model {
   const Problem& problem_;
   std::vector<std::uint32_t> flow_of_;
   std::vector<std::uint32_t> first_subflow_;  // by flow
+  std::vector<SpineId> spine_of_;             // by cable
   std::vector<std::vector<Uplink>> uplinks_;
   std::vector<std::uint32_t>
       first_uplink_;  // by leaf and spine, and each leaf's end: place in uplinks_

@@ -86,7 +86,7 @@ class IntegerProgram {
       // Only the first way in and out, as the other schemes that know no attachments.
       Model::Unit unit = model_.units()[group.units.front()];
       unit.end_way = unit.first_way + 1;
-      model_.for_each_choice(unit, [&](const Model::Choice& choice, SpineId) {
+      model_.for_each_choice(unit, [&](const Model::Choice& choice, ResourceId, ResourceId) {
         group.options.emplace_back(add_variable(static_cast<double>(group.units.size()), 0.0),
                                    choice);
       });
