@@ -16,15 +16,15 @@ explain() {
 
 # counter PORT: packets that left leaf1 by it.
 counter() { ip netns exec leaf1 cat /sys/class/net/"$1"/statistics/tx_packets; }
-# per_spine: what left by each uplink within two seconds, into one and two.
+# per_spine: what left by each uplink within four seconds, into one and two.
 per_spine() {
   one=$(counter up1) two=$(counter up2)
-  pause 2
+  pause 4
   one=$(($(counter up1) - one)) two=$(($(counter up2) - two))
-  echo "up1 +$one packets, up2 +$two packets in 2 s"
+  echo "up1 +$one packets, up2 +$two packets in 4 s"
 }
-together() { per_spine && [ $((one + two)) -gt 500 ] && { [ $one -lt $((two / 50)) ] || [ $two -lt $((one / 50)) ]; }; }
-apart() { per_spine && [ $one -gt 100 ] && [ $two -gt 100 ] && [ $one -lt $((10 * two)) ] && [ $two -lt $((10 * one)) ]; }
+together() { per_spine && [ $((one + two)) -gt 200 ] && { [ $one -lt $((two / 50)) ] || [ $two -lt $((one / 50)) ]; }; }
+apart() { per_spine && [ $one -gt 50 ] && [ $two -gt 50 ] && [ $one -lt $((10 * two)) ] && [ $two -lt $((10 * one)) ]; }
 
 ours='.elephant and (.source == "10.1.1.2" or .source == "10.1.2.2") and .observed_path != "unobservable"'
 both_seen() { holds "[.flows[] | select($ours)] | length == 2" flows; }
