@@ -20,6 +20,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -32,11 +33,16 @@
 #include "agent/config.h"
 #include "agent/file_store.h"
 #include "agent/netlink/netlink_kernel.h"
+#include "agent/observe/directory_tree.h"
+#include "agent/observe/kprobe_watch.h"
 #include "agent/observe/linux_host.h"
+#include "agent/observe/psample_source.h"
+#include "agent/observe/rdma_socket.h"
 #include "agent/observe/tc_bpf_source.h"
 #include "agent/program/guard.h"
 #include "agent/program/lease.h"
 #include "agent/program/ownership.h"
+#include "agent/record_command.h"
 #include "common/runtime/event_loop.h"
 #include "common/runtime/log.h"
 #include "common/runtime/notify.h"
@@ -63,10 +69,12 @@ Commands:
   flush                 remove every pin of an agent that is not running
   guard [--watch]       remove the pins of a dead agent whose lease is over; --watch: stay and do so
   reconcile --dry-run   print what would be changed to make the tables agree with the last plan
+  record DIR            record what this machine's RDMA tells and sampled packets, to tell it again in tests
 
 Options:
   --config FILE         the configuration ()" /* the default is printed in between */;
 constexpr const char* kHelpEnd = R"()
+  --seconds N           how long to record (5)
   --check-config        read the configuration, say what is wrong with it, and end
   --version             print the version and end
   --help                print this and end
@@ -78,6 +86,8 @@ struct Arguments {
   bool check_config{};
   bool watch{};
   bool dry_run{};
+  std::filesystem::path folder;  // to record into
+  std::chrono::seconds length{5};
 };
 
 // An exit code instead of arguments when there is nothing more to do.
@@ -87,11 +97,12 @@ struct Parsed {
 };
 
 Parsed parse(int argc, char** argv) {
-  enum Option : int { kConfig = 'c', kCheck = 256, kWatch, kDry, kVersion, kHelpWanted };
+  enum Option : int { kConfig = 'c', kCheck = 256, kWatch, kDry, kSeconds, kVersion, kHelpWanted };
   static constexpr option kOptions[] = {{"config", required_argument, nullptr, kConfig},
                                         {"check-config", no_argument, nullptr, kCheck},
                                         {"watch", no_argument, nullptr, kWatch},
                                         {"dry-run", no_argument, nullptr, kDry},
+                                        {"seconds", required_argument, nullptr, kSeconds},
                                         {"version", no_argument, nullptr, kVersion},
                                         {"help", no_argument, nullptr, kHelpWanted},
                                         {nullptr, 0, nullptr, 0}};
@@ -111,6 +122,9 @@ Parsed parse(int argc, char** argv) {
       case kDry:
         arguments.dry_run = true;
         break;
+      case kSeconds:
+        arguments.length = std::chrono::seconds{std::atoi(optarg)};
+        break;
       case kVersion:
         std::puts(kSoftware);
         parsed.exit = kOk;
@@ -126,15 +140,21 @@ Parsed parse(int argc, char** argv) {
   }
   if (optind < argc)
     arguments.command = argv[optind++];
+  if (arguments.command == "record" && optind < argc)
+    arguments.folder = argv[optind++];
   const std::string& command = arguments.command;
   const bool known = command == "run" || command == "probe" || command == "disable" ||
                      command == "enable" || command == "flush" || command == "guard" ||
-                     command == "reconcile";
+                     command == "reconcile" || command == "record";
   const char* wrong = nullptr;
   if (optind < argc)
     wrong = "too many arguments";
   else if (!known)
     wrong = "no such command";
+  else if (command == "record" && arguments.folder.empty())
+    wrong = "into which folder?";
+  else if (arguments.length < std::chrono::seconds{1} || arguments.length > std::chrono::hours{1})
+    wrong = "--seconds takes 1 to 3600";
   else if (arguments.watch && command != "guard")
     wrong = "--watch belongs to guard";
   else if (arguments.dry_run != (command == "reconcile"))
@@ -325,8 +345,29 @@ int watch_guard(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfi
   return ended ? kOk : explain(ended.error());
 }
 
+// Of whatever machine this is: without a configuration.
+int record(const Arguments& arguments) {
+  RdmaSocket rdma;
+  const DirectoryTree files("/sys/class/infiniband");
+  KprobeWatch connections;
+  PsampleSource samples({}, {});
+  const SystemClock clock;
+  if (const SourceCapability able = samples.probe().front(); !able.usable)
+    std::printf("packets are not sampled: %s\n", able.reason.c_str());
+  return record_command(
+      arguments.folder, arguments.length,
+      {.rdma = rdma,
+       .files = files,
+       .connections = connections,
+       .record_samples = [&](SampleTap tap) { samples.record_to(std::move(tap)); },
+       .drain_samples = [&](Time now) { samples.ready(now); },
+       .clock = clock});
+}
+
 int execute(const Arguments& arguments) {
   const std::string& command = arguments.command;
+  if (command == "record")
+    return record(arguments);
   const Result<std::string> boot_id = current_boot_id();
   if (!boot_id)
     return explain(boot_id.error());

@@ -13,6 +13,11 @@ namespace {
 constexpr std::uint64_t kEndOf32Bits = 0xFFFFFFFF;
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
+// The kernel fills a port's table of addresses from the front, leaving holes where some went; the
+// table may be much longer.
+constexpr std::uint32_t kEmptyGids = 16;
+constexpr std::uint32_t kMostGids = 1024;
+
 struct CounterFile {
   std::string_view file;  // below the port
   std::string_view name;  // in reports
@@ -108,21 +113,17 @@ std::vector<RdmaAddress> read_addresses(const FileTree& tree, const RdmaDevice& 
                                         std::uint32_t port) {
   std::vector<RdmaAddress> addresses;
   const std::string folder = fmt::format("{}/ports/{}", device.name, port);
-  for (const std::string& entry : tree.list(folder + "/gids")) {
-    const std::optional<std::uint64_t> index = parse_count(entry);
-    const Result<std::string> gid = tree.read(fmt::format("{}/gids/{}", folder, entry));
+  std::uint32_t empty = 0;
+  for (std::uint32_t index = 0; index < kMostGids && empty < kEmptyGids; ++index) {
+    const Result<std::string> gid = tree.read(fmt::format("{}/gids/{}", folder, index));
     const std::optional<IpAddress> address = gid ? parse_gid(*gid) : std::nullopt;
-    if (!index || *index > kEndOf32Bits || !address)
+    empty = address ? 0 : empty + 1;
+    if (!address)
       continue;
-    const Result<std::string> type = tree.read(fmt::format("{}/gid_attrs/types/{}", folder, entry));
-    if (!type || *type != "RoCE v2")
-      continue;
-    addresses.push_back({.device = device.index,
-                         .port = port,
-                         .gid_index = static_cast<std::uint32_t>(*index),
-                         .address = *address});
+    const Result<std::string> type = tree.read(fmt::format("{}/gid_attrs/types/{}", folder, index));
+    if (type && *type == "RoCE v2")
+      addresses.push_back({device.index, port, index, *address});
   }
-  std::ranges::sort(addresses);
   return addresses;
 }
 

@@ -24,7 +24,7 @@ std::optional<IpAddress> parse_gid(std::string_view text);
 std::vector<CounterValue> read_port_counters(const FileTree& tree, const std::string& device,
                                              std::uint32_t port);
 
-// The port's addresses that RoCEv2 uses. Several hundred files on some NICs: not for every look.
+// The port's addresses that RoCEv2 uses. Dozens of files: not for every look.
 std::vector<RdmaAddress> read_addresses(const FileTree& tree, const RdmaDevice& device,
                                         std::uint32_t port);
 
