@@ -49,15 +49,13 @@ Result<void> Agent::start() {
   const EnforcerCapability able = programmer_.capability();
   if (config_.mode == Mode::program && !able.usable)
     log_error("nothing will be programmed: {}: {}", able.name, able.reason);
-  const std::vector<SourceCapability> sources = parts_.flows.probe();
-  const bool sees = std::ranges::any_of(sources, &SourceCapability::usable);
-  if (!sees)
+  if (!std::ranges::any_of(parts_.flows.probe(), &SourceCapability::usable))
     log_error("no flow can be observed");
-  for (const SourceCapability& source : sources) {
+  for (const SourceCapability& source : sources()) {
     if (!source.usable)
-      log_info("flow source {} cannot be used: {}", source.name, source.reason);
+      log_info("source {} cannot be used: {}", source.name, source.reason);
     else if (!source.reason.empty())
-      log_warning("flow source {} does not see everything: {}", source.name, source.reason);
+      log_warning("source {} does not see everything: {}", source.name, source.reason);
   }
   session_.start(parts_.clock.now());
   return {};
@@ -125,7 +123,8 @@ void Agent::step() {
   tell_link_changes();
   if (const Time now = parts_.clock.now(); now >= report_due_) {
     report(now);
-    tell_abilities(now, parts_.flows.probe());
+    tell_abilities(now, sources());
+    look_at_cables_ = true;
   } else {
     tell_abilities(now, told_sources_);  // probing is for each report, not for each event
   }
@@ -147,7 +146,7 @@ std::string Agent::describe() const {
 
 NodeFacts Agent::facts() {
   told_enforcers_ = enforcers();
-  told_sources_ = parts_.flows.probe();
+  told_sources_ = sources();
   return {.installed = programmer_.state(),
           .enforcers = told_enforcers_,
           .sources = told_sources_,
@@ -158,6 +157,13 @@ std::vector<EnforcerCapability> Agent::enforcers() const {
   if (config_.role != Role::leaf)  // a host has no ports that face hosts
     return {};
   return {programmer_.capability()};
+}
+
+std::vector<SourceCapability> Agent::sources() const {
+  std::vector<SourceCapability> all = parts_.flows.probe();
+  if (parts_.cables != nullptr)
+    all.push_back(parts_.cables->probe(parts_.clock.wall()));
+  return all;
 }
 
 // Notifications of files can be lost like those of routes, so a full check looks at both.
@@ -201,11 +207,19 @@ void Agent::tell_link_changes() {
   was_welcomed_ = session_.welcomed();
   if (newly_welcomed)  // its interval may be shorter than the one that runs
     report_due_ = std::min(report_due_, parts_.clock.now() + session_.report_interval());
-  if (!links_changed_ && !newly_welcomed && programmer_.withdrawn() == told_withdrawn_)
+  if (std::exchange(look_at_cables_, false) && parts_.cables != nullptr) {
+    auto neighbours = parts_.cables->neighbours(parts_.clock.wall());
+    cables_changed_ = cables_changed_ || neighbours != neighbours_;
+    neighbours_ = std::move(neighbours);
+  }
+  if (!links_changed_ && !newly_welcomed && !cables_changed_ &&
+      programmer_.withdrawn() == told_withdrawn_)
     return;
-  LinkChange change{.ports = own_ports(), .withdrawn = programmer_.withdrawn()};
+  LinkChange change{
+      .ports = own_ports(), .withdrawn = programmer_.withdrawn(), .neighbours = neighbours_};
   std::vector<PortStatus> ports = without_counters(change.ports);
-  if (newly_welcomed || ports != told_ports_ || change.withdrawn != told_withdrawn_) {
+  if (newly_welcomed || std::exchange(cables_changed_, false) || ports != told_ports_ ||
+      change.withdrawn != told_withdrawn_) {
     told_ports_ = std::move(ports);
     told_withdrawn_ = change.withdrawn;
     session_.send_link_change(std::move(change));

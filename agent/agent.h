@@ -20,6 +20,7 @@
 
 #include "agent/agent_store.h"
 #include "agent/config.h"
+#include "agent/observe/cable_source.h"
 #include "agent/observe/flow_source.h"
 #include "agent/program/programmer.h"
 #include "agent/report/reporter.h"
@@ -39,6 +40,7 @@ struct AgentParts {
   AgentStore& store;
   ClientChannel& channel;
   const Clock& clock;
+  CableSource* cables{};  // nullptr: nothing is known of what stands at the other ends
 };
 
 struct AgentIdentity {
@@ -72,6 +74,7 @@ class Agent {
  private:
   NodeFacts facts();
   std::vector<EnforcerCapability> enforcers() const;
+  std::vector<SourceCapability> sources() const;
   std::vector<PortStatus> own_ports();
   void report(Time now);
   void tell_link_changes();
@@ -93,10 +96,13 @@ class Agent {
 
   std::uint64_t full_reads_{};  // after which the off switch has been looked at
   bool links_changed_{};
+  bool look_at_cables_{};  // with each report
+  bool cables_changed_{};
   bool was_welcomed_{};
   // What the last LinkChange said, without the counters.
   std::vector<PortStatus> told_ports_;
   std::vector<Withdrawal> told_withdrawn_;
+  std::optional<std::vector<LldpNeighbour>> neighbours_;
 };
 
 }  // namespace heddle

@@ -59,11 +59,11 @@ Result<std::vector<LldpNeighbour>> LldpFile::look(WallTime now) {
   }
   const WallTime changed{std::chrono::seconds(status.st_mtim.tv_sec) +
                          std::chrono::nanoseconds(status.st_mtim.tv_nsec)};
+  // The same words for as long as it lasts: a changed reason is news to the coordinator.
   if (now - changed > kLldpFileAge)
-    return fail(
-        Errc::unobservable,
-        fmt::format("{} is {} s old; see journalctl -u heddle-agent-lldp", file_.string(),
-                    std::chrono::duration_cast<std::chrono::seconds>(now - changed).count()));
+    return fail(Errc::unobservable,
+                fmt::format("{} was not renewed for {} s; see journalctl -u heddle-agent-lldp",
+                            file_.string(), kLldpFileAge.count()));
   if (!S_ISREG(status.st_mode) || status.st_size > kLargestFile)
     return fail(Errc::io, fmt::format("{} is no file of neighbours", file_.string()));
   const std::pair stamp(changed, std::uint64_t{status.st_ino});

@@ -102,6 +102,31 @@ TEST_F(AgentTest, TellsLinksOnceItIsWelcomeAgain) {
   EXPECT_FALSE(told[0].ports[2].carrier);
 }
 
+TEST_F(AgentTest, TellsItsNeighboursWhenTheyChangeAndWhenTheyAreNotKnownAnyMore) {
+  install();
+  node.cables.known = {{{"up1", "spine1", "d1", ""}}};
+  node.run_for(seconds(3));
+  std::vector<LinkChange> told = node.channel.take<LinkChange>();
+  ASSERT_EQ(told.size(), 1u) << "once, not with every report";
+  EXPECT_EQ(told[0].neighbours, node.cables.known);
+  EXPECT_EQ(told[0].ports.size(), 3u) << "whole state";
+
+  node.agent.kernel_changed(node.kernel.lose_carrier(FakeKernel::kUp2));
+  node.run_for(Duration{0});
+  EXPECT_EQ(node.channel.take<LinkChange>().at(0).neighbours, node.cables.known);
+
+  node.cables.known.reset();
+  node.run_for(seconds(1));
+  const std::vector<Envelope> sent = node.channel.sent;
+  told = node.channel.take<LinkChange>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].neighbours, std::nullopt);
+  node.channel.sent = sent;
+  const std::vector<Hello> hello = node.channel.take<Hello>();
+  ASSERT_EQ(hello.size(), 1u);
+  EXPECT_EQ(hello[0].sources.back(), (SourceCapability{"lldp", false, ""}));
+}
+
 TEST_F(AgentTest, TakesPinsOffWhenDisabledAndConfirmsByReadBack) {
   install();
   node.say(Switch{.enable = false, .by = "ada"});

@@ -192,6 +192,13 @@ class FakeFlows final : public FlowSource {
   int readings{};
 };
 
+class FakeCables final : public CableSource {
+ public:
+  SourceCapability probe(WallTime) override { return {"lldp", known.has_value(), ""}; }
+  std::optional<std::vector<LldpNeighbour>> neighbours(WallTime) override { return known; }
+  std::optional<std::vector<LldpNeighbour>> known{std::vector<LldpNeighbour>{}};
+};
+
 // The coordinator's end, as a list of what came.
 class FakeChannel final : public ClientChannel {
  public:
@@ -228,7 +235,8 @@ struct FakeNode {
                .flows = flows,
                .store = store,
                .channel = channel,
-               .clock = clock}) {}
+               .clock = clock,
+               .cables = &cables}) {}
 
   static AgentConfig configuration() {
     AgentConfig config;
@@ -266,6 +274,7 @@ struct FakeNode {
   FakeKernel kernel;
   FakeRecord record;
   FakeFlows flows;
+  FakeCables cables;
   MemoryStore store;
   FakeChannel channel;
   Agent agent;
