@@ -113,6 +113,7 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
   broadcast_.reported(node, report, now);
   flows_.add(node, report, now);
   links_.count(node, report);
+  ports_.add(node, report);
   links_changed(links_.set_ports(node, report.ports));
   look_for_quiet_now();
   parts_.history.keep(parts_.clock.wall(), node, report);

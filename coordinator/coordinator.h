@@ -33,6 +33,7 @@
 #include "coordinator/optimise/planning.h"
 #include "coordinator/predict/flow_table.h"
 #include "coordinator/predict/link_table.h"
+#include "coordinator/predict/port_table.h"
 #include "coordinator/predict/prediction.h"
 #include "coordinator/serve/answers.h"
 #include "coordinator/state_store.h"
@@ -125,6 +126,7 @@ class Coordinator {
   Reply answer(const Request& request, const Sender& sender, bool& later);
   Reply switch_scope(const Request& request, const Sender& sender, bool enable, bool& later);
   Reply plan_request(const Request& request, const Sender& sender, bool& later);
+  Reply preview_request(const Request& request);
   Reply job_request(const Request& request);
   void with_plan(PlanVersion version, History::Answer<PlanRecord> then);
   void check_waiting();
@@ -141,6 +143,7 @@ class Coordinator {
 
   FlowTable flows_;
   LinkTable links_;
+  PortTable ports_;
   Broadcast broadcast_;
   Time started_;
   Time watched_since_;  // from when flows are to show themselves before the first plan

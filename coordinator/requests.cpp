@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/optimise/diagnosis.h"
 
 namespace heddle {
 
@@ -56,6 +57,14 @@ Reply Coordinator::answer(const Request& request, const Sender& sender, bool& la
     return with_view(jobs_json);
   if (command == "links")
     return with_view(links_json);
+  if (command == "jobs explain") {
+    if (request.arguments.size() != 1)
+      return bad(AnswerCode::usage, "jobs explain JOB");
+    const Result<std::string> json = job_explain_json(view(), request.arguments.front());
+    return json ? good(*json) : bad(json.error());
+  }
+  if (command == "plan preview")
+    return preview_request(request);
   if (command.starts_with("plan "))
     return plan_request(request, sender, later);
   if (command.starts_with("job "))
@@ -70,6 +79,7 @@ NetworkView Coordinator::view() const {
   return {.topology = topology_,
           .flows = flows_,
           .links = links_,
+          .ports = ports_,
           .broadcast = broadcast_,
           .declared = declared(),
           .disabled_jobs = operators_.disabled_jobs,
@@ -78,7 +88,7 @@ NetworkView Coordinator::view() const {
           .routing = routing_,
           .efficiency = efficiency_,
           .judged = judged_,
-          .bound = {},
+          .bound = [this] { return bound_of_worst(planning_, judged_); },
           .record = record(),
           .since = [this](const std::string& node,
                           const SteeringUnit& unit) -> std::optional<WallTime> {

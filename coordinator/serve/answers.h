@@ -17,6 +17,7 @@
 #include "coordinator/optimise/planning.h"
 #include "coordinator/predict/flow_table.h"
 #include "coordinator/predict/link_table.h"
+#include "coordinator/predict/port_table.h"
 #include "coordinator/predict/prediction.h"
 
 namespace heddle {
@@ -26,6 +27,7 @@ struct NetworkView {
   const Topology& topology;
   const FlowTable& flows;
   const LinkTable& links;
+  const PortTable& ports;
   const Broadcast& broadcast;
   std::vector<JobDeclaration> declared;
   const std::set<std::string>& disabled_jobs;
@@ -33,9 +35,10 @@ struct NetworkView {
   const Prediction& prediction;
   const PlanningProblem& planning;
   const Routing& routing;
-  const std::optional<Efficiency>& efficiency;
-  const std::vector<bool>& judged;  // by job: whether its efficiency is known
-  std::optional<double> bound;
+  const std::optional<Efficiency>& efficiency;  // nothing: no job is judged
+  const std::vector<bool>& judged;              // by job: whether its efficiency is known
+  // The bound of the worst job's efficiency; costs as much as a part of a planning.
+  std::function<std::optional<double>()> bound;
   const PlanRecord* record{};  // the present plan; nullptr: none yet
   // When a pin came to be what it is.
   std::function<std::optional<WallTime>(const std::string& node, const SteeringUnit& unit)> since;
@@ -58,6 +61,23 @@ std::string plan_diff_json(const RoutePlan& from, const RoutePlan& to);
 // `flow`: source and destination address, the source optionally with ":port".
 // Errc::invalid_argument, Errc::not_found.
 Result<std::string> explain_json(const NetworkView& view, std::span<const std::string> flow);
+// "Why is my job slow?": its slowest flow, what holds that up, who shares it, and whether any
+// routing could do better. Errc::not_found.
+Result<std::string> job_explain_json(const NetworkView& view, const std::string& name);
+
+// What would be, beside what is.
+struct Preview {
+  std::vector<std::string> down, up, jobs;  // what was assumed
+  std::string scheme;
+  std::string reason;  // of the decision
+  const Prediction& prediction;
+  std::optional<Efficiency> efficiency;
+  std::vector<bool> judged;
+  std::optional<double> bound;
+  std::vector<Candidate> candidates;
+  std::vector<FlowMove> moves;
+};
+std::string preview_json(const NetworkView& view, const Preview& preview);
 
 struct SwitchedNode {
   std::string name;

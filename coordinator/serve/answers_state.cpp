@@ -108,6 +108,7 @@ std::string status_json(const NetworkView& view) {
   for (std::uint32_t i = 0; i < view.topology.link_count(); ++i)
     down += view.links.state().up(LinkId{i}) ? 0 : 1;
   const bool known = view.efficiency && !view.efficiency->by_job.empty();
+  const std::optional<double> bound = view.bound();
   Json json{
       {"version", view.software},
       {"epoch", view.version.epoch},
@@ -124,7 +125,7 @@ std::string status_json(const NetworkView& view) {
       {"efficiency",
        {{"worst", known ? Json(view.efficiency->worst) : Json()},
         {"mean", known ? Json(view.efficiency->mean) : Json()}}},
-      {"bound", view.bound ? Json(*view.bound) : Json()},
+      {"bound", bound ? Json(*bound) : Json()},
       {"history",
        {{"state", view.history.ok ? "ok" : "degraded"},
         {"reason", view.history.reason},

@@ -33,6 +33,7 @@ class AnswersTest : public ::testing::Test {
     return {.topology = topology,
             .flows = flows,
             .links = links,
+            .ports = ports,
             .broadcast = broadcast,
             .declared = {},
             .disabled_jobs = disabled_jobs,
@@ -41,7 +42,7 @@ class AnswersTest : public ::testing::Test {
             .routing = routing,
             .efficiency = efficiency,
             .judged = judged,
-            .bound = {},
+            .bound = [] { return std::optional<double>(); },
             .record = nullptr,
             .since = [](const std::string&, const SteeringUnit&) -> std::optional<WallTime> {
               return std::nullopt;
@@ -56,6 +57,7 @@ class AnswersTest : public ::testing::Test {
   Topology topology{testing::small_fabric(2, 2, 2)};
   FlowTable flows{topology, {}};
   LinkTable links{topology};
+  PortTable ports;
   Memory store;
   Nowhere port;
   Reign reign{*Reign::begin(store)};
