@@ -23,6 +23,8 @@ class Improver {
 
   Improver(PlacementState& state, const Limits& limits);
 
+  // Looks once at what stays the same, so that the first event costs no more than others.
+  void prepare();
   // Places those that are nowhere, in that order, each where the narrower of its links then has the
   // largest share. Counts as no move.
   void place_new(std::span<const std::uint32_t> order);
@@ -91,6 +93,26 @@ class Improver {
   bool exhausted_here() const { return effort_ <= stop_at_; }
   bool exchange(std::uint32_t item, const Model::Choice& to, SpineId other);
   bool place_again(JobId job);
+  // What follows is for arrive() where everything is alike (heddle_improve_chain.cpp).
+  struct Vertex {  // a leaf, as what sends or what receives
+    std::uint32_t leaf{};
+    bool out{};
+  };
+  struct Shift {
+    std::uint32_t item{};
+    std::uint32_t spine{};
+  };
+  void find_alike();
+  bool arrive_alike(JobId job);
+  bool insert_alike(std::uint32_t item);
+  void find_chain(std::uint32_t newcomer, Vertex at, std::uint32_t full, std::uint32_t open);
+  void follow_chain();
+  ResourceId link_of(Vertex at, std::uint32_t spine) const;
+  Vertex end_of(std::uint32_t item, bool out) const;
+  std::uint64_t* open_links(Vertex at);
+  void tell_open(Vertex at, std::uint32_t spine);
+  std::uint32_t common_spine(Vertex a, Vertex b);
+  int first_open(Vertex at, std::uint32_t* spines);
   bool insert(std::uint32_t item);
   bool shift_one(ResourceId from, SpineId a, SpineId b);
   void move(std::uint32_t item, const Model::Choice& to);
@@ -161,6 +183,15 @@ class Improver {
   };
   std::vector<Failure> failures_;
   std::uint64_t changes_{};
+  bool alike_{};                // all links, and all items
+  std::uint32_t words_{};       // of a leaf's links, a bit each
+  std::uint32_t each_holds_{};  // subflows, at the present price
+  std::uint32_t spines_{};
+  std::uint32_t first_downlink_{};  // of the first leaf; the others' follow, by leaf and spine
+  std::vector<ResourceId> uplinks_;  // by leaf and spine
+  std::vector<std::uint64_t> open_;  // by leaf, out and in: its links that hold fewer, by spine
+  std::vector<Shift> chain_;
+  std::vector<Shift> best_chain_;
   std::vector<std::uint32_t> hardest_;  // by job: the item that the last attempt could not settle
 };
 

@@ -22,12 +22,26 @@ bool Improver::arrive(JobId job, std::span<const double> most) {
   ++attempt_;
   const std::size_t mark = state_.mark();
   const std::uint32_t moves_before = moves_;
-  if (!place_again(job)) {
+  const auto take_back = [&] {
     roll_back(mark);
     moves_ = moves_before;
+    ++attempt_;
+  };
+  bool placed = alike_ && arrive_alike(job);
+  if (!placed) {
+    take_back();
+    placed = place_again(job);
+  }
+  if (!placed) {
+    take_back();
     return false;
   }
-  refresh(mark);
+  // Who has all that can be had keeps it.
+  for (std::uint32_t j = 0; j < state_.jobs(); ++j)
+    if (efficiency_[j] < most[j] * (1.0 - kEqual)) {
+      refresh(mark);
+      break;
+    }
   efficiency_[job.value] = state_.efficiency(job);
   ++changes_;
   return true;

@@ -13,6 +13,13 @@ constexpr double kMostParts = 1e6;
 
 }  // namespace
 
+void Improver::prepare() {
+  if (!sides_.empty())
+    return;
+  find_sides();
+  find_alike();
+}
+
 void Improver::find_sides() {
   const std::size_t leaves = model_.topology().leaves().size();
   sides_.resize(2 * leaves);
@@ -72,8 +79,7 @@ void Improver::group(Side& side, std::uint32_t item) {
 // A necessary condition that is quickly checked: by itself, each leaf that the job is in could give
 // everybody their price. Most raises that cannot succeed fail here.
 bool Improver::room_in_all_leaves(JobId job) {
-  if (sides_.empty())
-    find_sides();
+  prepare();
   const auto has_room = [&](std::uint32_t side) {
     if (sides_[side].checked == attempt_ || sides_[side].spacious)
       return true;

@@ -32,6 +32,8 @@ HeddleSession::HeddleSession(Problem problem, const std::vector<bool>& running)
     if (!running[j])
       for (const std::uint32_t item : state_.items_of({j}))
         state_.stop(item);
+  improver_.prepare();
+  seen_.assign(state_.items(), 0);
   place_running();
 }
 
@@ -60,17 +62,16 @@ std::vector<std::uint32_t> HeddleSession::start(JobId job) {
     improver_.run(bounds_.by_job, improver_.assess(items));
   }
 
-  std::vector<std::pair<std::uint32_t, Model::Choice>> moved;  // with where they were first
-  state_.for_each_moved(
-      0, [&](std::uint32_t item, const Model::Choice& from) { moved.emplace_back(item, from); });
-  std::ranges::stable_sort(moved, {}, &std::pair<std::uint32_t, Model::Choice>::first);
+  ++event_;
+  for (const std::uint32_t item : items)
+    seen_[item] = event_;
   std::vector<std::uint32_t> subflows;
-  for (std::size_t i = 0; i < moved.size(); ++i) {
-    const auto& [item, from] = moved[i];
-    const bool first = i == 0 || moved[i - 1].first != item;
-    if (first && !(state_.choice(item) == from) && !std::ranges::binary_search(items, item))
+  state_.for_each_moved(0, [&](std::uint32_t item, const Model::Choice& first) {
+    // The first move of an item tells where it was.
+    if (std::exchange(seen_[item], event_) != event_ && !(state_.choice(item) == first))
       subflows.push_back(model_.members(model_.units()[item]).front());
-  }
+  });
+  std::ranges::sort(subflows);
   return subflows;
 }
 

@@ -41,6 +41,8 @@ class HeddleSession {
   Bounds bounds_;
   PlacementState state_;
   Improver improver_;
+  std::vector<std::uint32_t> seen_;  // by item: the event in which it was seen last
+  std::uint32_t event_{};
 };
 
 }  // namespace heddle

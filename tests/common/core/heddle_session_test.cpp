@@ -60,6 +60,42 @@ TEST_F(HeddleSessionTest, OnlyWhatIsReportedHasMoved) {
   }
 }
 
+// What an arrival touches: the links that the newcomers take, the flows that they displace there,
+// the links that these take, and so on. Nobody moves who did not have to give his link to one of
+// them, and nobody gives way who could have stayed: taking any chain back would put two on a link.
+TEST_F(HeddleSessionTest, NobodyMovesButToMakeRoom) {
+  for (std::uint32_t job = 0; job < 16; ++job) {
+    HeddleSession session(problem, all_but(job));
+    const Routing before = session.routing();
+    const std::vector<std::uint32_t> moved = session.start({job});
+    const Routing after = session.routing();
+    std::set<CableId> ups, downs;  // that newcomers and moved flows have now
+    for (std::uint32_t s = 0; s < after.size(); ++s)
+      if (after[s].crosses_core() && before[s] != after[s]) {
+        ups.insert(after[s].up);
+        downs.insert(after[s].down);
+      }
+    for (const std::uint32_t s : moved)
+      EXPECT_TRUE(ups.contains(before[s].up) || downs.contains(before[s].down))
+          << "job " << job << " subflow " << s;
+    EXPECT_LT(moved.size(), 64U) << "of 240 that ran";
+    EXPECT_NEAR(evaluate(fabric, links, problem.demand, after).worst, 1.0, 1e-9);
+  }
+}
+
+// Several queue pairs to a link: each holds eight.
+TEST_F(HeddleSessionTest, AJobOfManyQueuePairsIsPlacedAmongTheOthers) {
+  for (FlowDemand& f : problem.demand.flows)
+    f.subflows = 8;
+  problem.unit_of_subflow = by_queue_pair(problem.demand);
+  HeddleSession session(problem, all_but(3));
+  const std::vector<std::uint32_t> moved = session.start({3});
+  const Efficiency e = evaluate(fabric, links, problem.demand, session.routing());
+  EXPECT_NEAR(e.worst, 1.0, 1e-9);
+  EXPECT_LE(e.max_on_link, 8U);
+  EXPECT_LT(moved.size(), 480U) << "of 1,920 that ran";
+}
+
 // Nobody is beside it on any link, so nobody moves.
 TEST_F(HeddleSessionTest, AJobWithRoomMovesNobody) {
   std::vector<bool> running(16, false);
