@@ -106,14 +106,14 @@ pinned_to() {
 }
 pins_lead_to() { test "$(pinned_to "$1")" = "$2"; }
 
-# Two transfers across the core, one from each NIC of leaf1, until `complete` ends them, for ten minutes at most. Timeouts
-# are those of training (NCCL's default is 20), where a retry after 67 ms would be given up too soon. They have the
-# lowest priority and no haste (1 MB/s), or what is tested beside them would starve. (The function becomes the program,
-# so call it with &.)
-perftest() {
-  exec nice -n 19 ib_write_bw -s 1048576 -D 600 -F -m 4096 -t 2 -u 18 --rate_limit_type=SW --rate_limit=1 --rate_units=M "$@"
-}
+# Two transfers across the core, one from each NIC of leaf1, until `complete` ends them, for ten minutes at most. Their
+# NICs are slow and their priority is the lowest, or what is tested beside them would starve. Timeouts are those of
+# training (NCCL's default is 20), where a retry after 67 ms would be given up too soon. (The function becomes the
+# program, so call it with &.)
+perftest() { exec nice -n 19 ib_write_bw -s 1048576 -D 600 -F -m 4096 -t 2 -u 19 "$@"; }
 start_transfers() {
+  tc qdisc replace dev e1 root tbf rate 12mbit burst 32kb limit 1mb
+  tc qdisc replace dev e2 root tbf rate 12mbit burst 32kb limit 1mb
   perftest -d rxe3 -p 18601 >/tmp/a-server.log 2>&1 &
   perftest -d rxe4 -p 18602 >/tmp/b-server.log 2>&1 &
   servers="$(jobs -p | tail -2)"

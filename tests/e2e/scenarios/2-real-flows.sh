@@ -13,6 +13,10 @@ transfer() {
   "$@" -d rxe$server >/tmp/$name-server.log 2>&1 &
   # By TCP, or with rdma_cm by an identifier of RDMA.
   eventually 10 "$name: the server listens" sh -c "ss -Hltn | grep -q ':$PORT ' || rdma resource show cm_id | grep LISTEN | grep -q $PORT"
+  # rdma_cm asks routing for the client's address. All NICs are this machine's, so it would get the server's own.
+  ip rule del pref 9000 2>/dev/null
+  ip route replace default via 10.$(leaf_of $client).$(port_of $client).1 dev e$client src $(address $client) table 900
+  ip rule add pref 9000 iif lo to $(address $server) lookup 900
   "$@" -d rxe$client "$(address $server)" >/tmp/$name-client.log 2>&1 &
   client_pid=$!
 }
