@@ -50,5 +50,10 @@ eventually 25 "the optimiser moves them apart: both uplinks carry one" apart
 sed 's/^/     /' /tmp/said
 heddle plan show | sed 's/^/   /'
 check "the plan says why" holds '[.pins[] | .reason | length > 0] | all and length > 0' plan show
-check "both transfers complete" complete
 check "no packet came out of order and no retry was exceeded" test "$(trouble)" = "$before"
+guide off-switch
+check "no pin is left" has_pins leaf1 0
+guide on-switch
+eventually 20 "they are back" has_pins leaf1 2
+check "both transfers complete" complete
+check "nor by that" test "$(trouble)" = "$before"
