@@ -64,6 +64,7 @@ Result<AgentConfig> read_config(ConfigReader reader) {
 
   reader.read("state_dir", config.state_dir);
   reader.read("run_dir", config.run_dir);
+  reader.read("lldp", config.lldp);
   reader.read_duration("report_interval_ms", config.report_interval, milliseconds{1},
                        {.min = milliseconds{50}, .max = seconds{60}});
   reader.read_duration("lease_s", config.lease, seconds{1}, {.min = seconds{1}, .max = hours{24}});

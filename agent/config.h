@@ -28,6 +28,7 @@ struct AgentConfig {
 
   std::filesystem::path state_dir{"/var/lib/heddle"};
   std::filesystem::path run_dir{"/run/heddle"};
+  std::filesystem::path lldp{"/run/heddle/lldp.json"};  // what lldpcli printed last
 
   Duration report_interval{std::chrono::seconds{1}};  // until the coordinator says another
   Duration lease{std::chrono::seconds{120}};          // the longest that is granted on this machine

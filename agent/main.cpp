@@ -3,7 +3,7 @@
 // clang-format off
 //
 //     NetlinkKernel --events-----> +-------+ --reports, acknowledgements--> ZmqClientChannel --> coordinator
-//     LinuxHost, TcBpfSource ----> | Agent | <--plans, heartbeats, switch--
+//     LinuxHost, LinuxSwitch ----> | Agent | <--plans, heartbeats, switch--
 //     EventLoop     --time-------> +-------+ --plan, lease, switch--> FileStore (state and run directory)
 //                                      |
 //                                      +--pins--> Programmer --routes, rules--> NetlinkKernel
@@ -33,9 +33,12 @@
 #include "agent/config.h"
 #include "agent/file_store.h"
 #include "agent/netlink/netlink_kernel.h"
+#include "agent/netlink/port_speeds.h"
 #include "agent/observe/directory_tree.h"
 #include "agent/observe/kprobe_watch.h"
 #include "agent/observe/linux_host.h"
+#include "agent/observe/linux_switch.h"
+#include "agent/observe/lldp_file.h"
 #include "agent/observe/psample_source.h"
 #include "agent/observe/rdma_socket.h"
 #include "agent/observe/tc_bpf_source.h"
@@ -235,14 +238,19 @@ int run(const AgentConfig& config, const std::string& boot_id) {
   const SystemClock clock;
   FileStore store(config.state_dir, config.run_dir, boot_id);
   OwnershipFile ownership = ownership_of(config, boot_id);
-  std::unique_ptr<FlowSource> flows;
+  // One of the two, by what this machine is.
+  std::unique_ptr<LinuxHost> host;
+  std::unique_ptr<LinuxSwitch> leaf;
   if (config.role == Role::host)
-    flows = std::make_unique<LinuxHost>(config.watched_ports(), clock);
+    host = std::make_unique<LinuxHost>(config.watched_ports(), clock);
   else
-    flows = std::make_unique<TcBpfSource>(config.watched_ports());
+    leaf = std::make_unique<LinuxSwitch>(config.uplinks, config.host_ports);
+  FlowSource& flows = host ? static_cast<FlowSource&>(*host) : *leaf;
+  LldpFile cables(config.lldp);
   Result<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::open(kernel_options(config));
   if (!kernel)
     return explain(kernel.error());
+  PortSpeeds ports(**kernel, clock);
   Result<ClientOptions> options = client_options(config);
   if (!options)
     return explain(options.error());
@@ -253,12 +261,13 @@ int run(const AgentConfig& config, const std::string& boot_id) {
 
   Agent agent(config, {.software = kSoftware, .boot_id = boot_id, .instance = draw_instance()},
               {.kernel = **kernel,
-               .ports = **kernel,
+               .ports = ports,
                .ownership = ownership,
-               .flows = *flows,
+               .flows = flows,
                .store = store,
                .channel = **channel,
-               .clock = clock});
+               .clock = clock,
+               .cables = &cables});
 
   // Every event ends in a step, which does what is due and says when to come again.
   EventSource timer;
@@ -293,6 +302,12 @@ int run(const AgentConfig& config, const std::string& boot_id) {
   });
   if (!notifications)
     return explain(notifications.error());
+  // Samples come faster than reports and wait in a buffer that is soon full.
+  Result<EventSource> samples{EventSource{}};
+  if (leaf && leaf->fd() >= 0)
+    samples = events.on_readable(leaf->fd(), [&] { leaf->ready(clock.now()); });
+  if (!samples)
+    return explain(samples.error());
   const Result<EventSource> switch_watch =
       events.on_change(config.state_dir, [&](std::string_view) {
         agent.switch_turned();

@@ -36,6 +36,7 @@ endforeach()
 # heddle-agent ---------------------------------------------------------------------------------------
 install(TARGETS heddle-agent DESTINATION bin COMPONENT heddle-agent)
 install(FILES systemd/heddle-agent.service systemd/heddle-agent-guard.service systemd/heddle-agent-guard.timer
+              systemd/heddle-agent-lldp.service systemd/heddle-agent-lldp.timer
         DESTINATION lib/systemd/system COMPONENT heddle-agent)
 install(FILES systemd/heddle-agent.tmpfiles DESTINATION lib/tmpfiles.d RENAME heddle-agent.conf COMPONENT heddle-agent)
 install(FILES systemd/heddle-networkd.conf DESTINATION lib/systemd/networkd.conf.d RENAME 50-heddle.conf

@@ -5,6 +5,7 @@
 #include "agent/observe/directory_tree.h"
 #include "agent/observe/host_source.h"
 #include "agent/observe/kprobe_watch.h"
+#include "agent/observe/process_labels.h"
 #include "agent/observe/rdma_socket.h"
 #include "agent/observe/tc_bpf_source.h"
 
@@ -24,7 +25,8 @@ struct LinuxHost::Parts {
   DirectoryTree files{kRdmaFiles};
   RdmaObserver rdma;
   KprobeWatch connections;
-  HostSource all{packets, rdma, connections};
+  HostSource joined{packets, rdma, connections};
+  LabelledSource all{joined};
 };
 
 LinuxHost::LinuxHost(std::vector<std::string> port_patterns, const Clock& clock)
