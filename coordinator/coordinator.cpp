@@ -113,6 +113,7 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
   broadcast_.reported(node, report, now);
   flows_.add(node, report, now);
   links_.count(node, report);
+  cables_.set_ports(node, report.ports);
   ports_.add(node, report);
   links_changed(links_.set_ports(node, report.ports));
   look_for_quiet_now();
@@ -120,6 +121,8 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
 }
 
 void Coordinator::on_link_change(const std::string& node, const LinkChange& change) {
+  cables_.set_ports(node, change.ports);
+  cables_.set_neighbours(node, change.neighbours);
   std::vector<std::string> changes = links_.set_ports(node, change.ports);
   for (std::string& withdrawn : links_.set_withdrawn(node, change.withdrawn))
     changes.push_back(std::move(withdrawn));

@@ -31,6 +31,7 @@
 #include "coordinator/history/decision_log.h"
 #include "coordinator/history/history.h"
 #include "coordinator/optimise/planning.h"
+#include "coordinator/predict/cable_table.h"
 #include "coordinator/predict/flow_table.h"
 #include "coordinator/predict/link_table.h"
 #include "coordinator/predict/port_table.h"
@@ -128,6 +129,7 @@ class Coordinator {
   Reply plan_request(const Request& request, const Sender& sender, bool& later);
   Reply preview_request(const Request& request);
   Reply job_request(const Request& request);
+  Reply cable_request(const Request& request);
   void with_plan(PlanVersion version, History::Answer<PlanRecord> then);
   void check_waiting();
   void reply(const std::string& route, Reply reply);
@@ -143,6 +145,7 @@ class Coordinator {
 
   FlowTable flows_;
   LinkTable links_;
+  CableTable cables_;
   PortTable ports_;
   Broadcast broadcast_;
   Time started_;

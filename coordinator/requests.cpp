@@ -69,6 +69,8 @@ Reply Coordinator::answer(const Request& request, const Sender& sender, bool& la
     return plan_request(request, sender, later);
   if (command.starts_with("job "))
     return job_request(request);
+  if (command == "fabric check")
+    return cable_request(request);
   if (command == "disable" || command == "enable")
     return switch_scope(request, sender, command == "enable", later);
   return bad(AnswerCode::usage,
