@@ -24,11 +24,11 @@ editor() { fabric_file >"$1"; }
 apt() { command apt -y "$@"; }
 systemctl() { command systemctl "${@/%heddle-agent/heddle-agent${LEAF:+-$LEAF}}"; }
 
-# Thresholds and times are for the emulation: it is slow, and no test waits for two minutes.
+# Thresholds and times are for the emulation, which is slow.
 set_up_management() {
   guide management-keys
   guide management-fabric
-  sed -i 's#^elephant_mbps: .*#elephant_mbps: 10#; s#^lease_s: .*#lease_s: 12#; s#^flow_memory_s: .*#flow_memory_s: 10#; s#^  mode: required#  mode: off#' \
+  sed -i 's#^elephant_mbps: .*#elephant_mbps: 10#; s#^flow_memory_s: .*#flow_memory_s: 10#; s#^  mode: required#  mode: off#' \
     /etc/heddle/coordinator.yaml
   guide management-start
 }
