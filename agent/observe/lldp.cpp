@@ -107,13 +107,12 @@ Result<std::vector<LldpNeighbour>> parse_lldp(std::string_view json) {
       read_neighbour(name.get<std::string>(), entry, neighbours);
       return;
     }
-    for (const auto& [port, content] : entry.items())
-      for_each(content,
-               [&](const Json& neighbour) { read_neighbour(port, neighbour, neighbours); });
+    for (const auto& item : entry.items())
+      for_each(item.value(),
+               [&](const Json& neighbour) { read_neighbour(item.key(), neighbour, neighbours); });
   });
   std::ranges::sort(neighbours);
-  const auto repeated = std::ranges::unique(neighbours);
-  neighbours.erase(repeated.begin(), repeated.end());
+  neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
   return neighbours;
 }
 

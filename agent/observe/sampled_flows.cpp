@@ -21,6 +21,12 @@ constexpr std::int32_t kOutOfOrder = 4096;
 // For how long one sample of a packet that left shows that those are sampled.
 constexpr std::chrono::minutes kLeavingBelieved{1};
 
+// A message that lies about sizes and rates may add up to more than there are numbers.
+std::uint64_t whole(double value) {
+  constexpr double kMost = 9e18;
+  return static_cast<std::uint64_t>(std::min(value, kMost));
+}
+
 }  // namespace
 
 // With rates r that become f r, the variance's sum of s^2 fr (fr - 1) is f^2 times what it was plus
@@ -153,17 +159,16 @@ FlowReading SampledFlows::read(Time now) {
     close(flow, now < sees_leaving_until_);
     const Bytes message_length = std::exchange(flow.message_length, Bytes{});
     for (const Total& total : flow.totals) {
-      reading.flows.push_back(
-          {.source = key.source,
-           .destination = key.destination,
-           .source_port = key.source_port,
-           .dest_qpn = key.dest_qpn,
-           .out_port = total.out_port,
-           .first_seen = flow.first_seen,
-           .bytes = {static_cast<std::uint64_t>(total.bytes)},
-           .packets = static_cast<std::uint64_t>(total.packets),
-           .message_length = message_length,
-           .bytes_error = {static_cast<std::uint64_t>(std::ceil(total.error))}});
+      reading.flows.push_back({.source = key.source,
+                               .destination = key.destination,
+                               .source_port = key.source_port,
+                               .dest_qpn = key.dest_qpn,
+                               .out_port = total.out_port,
+                               .first_seen = flow.first_seen,
+                               .bytes = {whole(total.bytes)},
+                               .packets = whole(total.packets),
+                               .message_length = message_length,
+                               .bytes_error = {whole(std::ceil(total.error))}});
     }
   }
   return reading;

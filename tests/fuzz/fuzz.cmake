@@ -8,7 +8,7 @@ endif()
 
 # What is fuzzed reports its coverage, so that inputs grow towards what was not reached yet.
 foreach(library heddle_core heddle_schema heddle_wire heddle_runtime heddle_import heddle_agent_program
-        heddle_agent_netlink)
+        heddle_agent_netlink heddle_agent_observe)
   target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
 endforeach()
 
@@ -35,3 +35,5 @@ heddle_fuzz(decode tests/common/wire/corpus/v1 LINK heddle_wire)
 heddle_fuzz(config tests/fuzz/seeds/config LINK heddle_runtime)
 heddle_fuzz(fabric tests/fuzz/seeds/fabric LINK heddle_import)
 heddle_fuzz(netlink tests/fuzz/seeds/netlink LINK heddle_agent_netlink)
+heddle_fuzz(psample tests/fuzz/seeds/psample LINK heddle_agent_observe)
+heddle_fuzz(lldp tests/fuzz/seeds/lldp LINK heddle_agent_observe heddle_wire)
