@@ -112,8 +112,8 @@ pins_lead_to() { test "$(pinned_to "$1")" = "$2"; }
 # program, so call it with &.)
 perftest() { exec nice -n 19 ib_write_bw -s 1048576 -D 600 -F -m 4096 -t 2 -u 19 "$@"; }
 start_transfers() {
-  tc qdisc replace dev e1 root tbf rate 12mbit burst 32kb limit 1mb
-  tc qdisc replace dev e2 root tbf rate 12mbit burst 32kb limit 1mb
+  tc qdisc replace dev e1 root tbf rate 6mbit burst 32kb limit 1mb
+  tc qdisc replace dev e2 root tbf rate 6mbit burst 32kb limit 1mb
   perftest -d rxe3 -p 18601 >/tmp/a-server.log 2>&1 &
   perftest -d rxe4 -p 18602 >/tmp/b-server.log 2>&1 &
   servers="$(jobs -p | tail -2)"
