@@ -237,23 +237,13 @@ ExitCode reconcile_command(RouteKernel& kernel, OwnershipStore& ownership,
   return kOk;
 }
 
-ExitCode probe_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
-                       const Clock& clock, const SourceCapability& source) {
-  const auto print_line = [](const std::string& name, bool usable, const std::string& reason) {
-    fmt::print("{:<12} {}{}{}\n", name, usable ? "usable" : "unusable", reason.empty() ? "" : ": ",
-               reason);
-  };
-  print_line(source.name, source.usable, source.reason);
-  if (config.role != Role::leaf)
-    return source.usable ? kOk : kFailed;
-
+Result<EnforcerCapability> probe_enforcer(RouteKernel& kernel, OwnershipStore& ownership,
+                                          const AgentConfig& config, const Clock& clock) {
   ReadOnlyRecord record(ownership);
   Programmer programmer(kernel, record, clock, program_config(config));
   if (const Result<void> started = programmer.start(); !started)
-    return explain(started.error());
-  const EnforcerCapability able = programmer.capability();
-  print_line(able.name, able.usable, able.reason);
-  return source.usable && able.usable ? kOk : kFailed;
+    return tl::unexpected(started.error());
+  return programmer.capability();
 }
 
 }  // namespace heddle

@@ -54,8 +54,9 @@ ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const Age
 ExitCode reconcile_command(RouteKernel& kernel, OwnershipStore& ownership,
                            const AgentConfig& config, const Clock& clock);
 
-// What works on this machine, and what is missing for the rest.
-ExitCode probe_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
-                       const Clock& clock, const SourceCapability& source);
+// What an agent of this configuration could program, by the same tests that it makes itself.
+// Nothing is changed. Fails if the kernel's tables cannot be read.
+Result<EnforcerCapability> probe_enforcer(RouteKernel& kernel, OwnershipStore& ownership,
+                                          const AgentConfig& config, const Clock& clock);
 
 }  // namespace heddle

@@ -13,14 +13,12 @@
 // One thread, the event loop's; ZeroMQ keeps a thread for its own I/O. When the daemon ends, its
 // pins stay: a restart goes on with them, and lease and guard take them away if there is none.
 
-#include <getopt.h>
 #include <malloc.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -29,6 +27,7 @@
 #include <utility>
 
 #include "agent/agent.h"
+#include "agent/arguments.h"
 #include "agent/commands.h"
 #include "agent/config.h"
 #include "agent/file_store.h"
@@ -42,6 +41,8 @@
 #include "agent/observe/psample_source.h"
 #include "agent/observe/rdma_socket.h"
 #include "agent/observe/tc_bpf_source.h"
+#include "agent/probe_command.h"
+#include "agent/program/enforcer.h"
 #include "agent/program/guard.h"
 #include "agent/program/lease.h"
 #include "agent/program/ownership.h"
@@ -57,120 +58,6 @@ namespace heddle {
 namespace {
 
 constexpr const char* kSoftware = "heddle-agent " HEDDLE_VERSION;
-constexpr const char* kDefaultConfig = "/etc/heddle/agent.yaml";
-
-constexpr const char* kHelp = R"(Usage: heddle-agent [COMMAND] [OPTION...]
-
-Observes the flows that leave this host or leaf, reports them to heddle's coordinator, and holds the paths
-that it plans.
-
-Commands:
-  run                   observe, report and program (the default)
-  probe                 say what works on this machine, and what is missing
-  disable               remove every pin and program none until enabled; survives restarts
-  enable                the way back
-  flush                 remove every pin of an agent that is not running
-  guard [--watch]       remove the pins of a dead agent whose lease is over; --watch: stay and do so
-  reconcile --dry-run   print what would be changed to make the tables agree with the last plan
-  record DIR            record what this machine's RDMA tells and sampled packets, to tell it again in tests
-
-Options:
-  --config FILE         the configuration ()" /* the default is printed in between */;
-constexpr const char* kHelpEnd = R"()
-  --seconds N           how long to record (5)
-  --check-config        read the configuration, say what is wrong with it, and end
-  --version             print the version and end
-  --help                print this and end
-)";
-
-struct Arguments {
-  std::string command{"run"};
-  std::filesystem::path config{kDefaultConfig};
-  bool check_config{};
-  bool watch{};
-  bool dry_run{};
-  std::filesystem::path folder;  // to record into
-  std::chrono::seconds length{5};
-};
-
-// An exit code instead of arguments when there is nothing more to do.
-struct Parsed {
-  Arguments arguments;
-  std::optional<int> exit;
-};
-
-Parsed parse(int argc, char** argv) {
-  enum Option : int { kConfig = 'c', kCheck = 256, kWatch, kDry, kSeconds, kVersion, kHelpWanted };
-  static constexpr option kOptions[] = {{"config", required_argument, nullptr, kConfig},
-                                        {"check-config", no_argument, nullptr, kCheck},
-                                        {"watch", no_argument, nullptr, kWatch},
-                                        {"dry-run", no_argument, nullptr, kDry},
-                                        {"seconds", required_argument, nullptr, kSeconds},
-                                        {"version", no_argument, nullptr, kVersion},
-                                        {"help", no_argument, nullptr, kHelpWanted},
-                                        {nullptr, 0, nullptr, 0}};
-  Parsed parsed;
-  Arguments& arguments = parsed.arguments;
-  for (int option = 0; (option = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
-    switch (option) {
-      case kConfig:
-        arguments.config = optarg;
-        break;
-      case kCheck:
-        arguments.check_config = true;
-        break;
-      case kWatch:
-        arguments.watch = true;
-        break;
-      case kDry:
-        arguments.dry_run = true;
-        break;
-      case kSeconds:
-        arguments.length = std::chrono::seconds{std::atoi(optarg)};
-        break;
-      case kVersion:
-        std::puts(kSoftware);
-        parsed.exit = kOk;
-        return parsed;
-      case kHelpWanted:
-        std::printf("%s%s%s", kHelp, kDefaultConfig, kHelpEnd);
-        parsed.exit = kOk;
-        return parsed;
-      default:
-        parsed.exit = kUsage;
-        return parsed;  // getopt has said why
-    }
-  }
-  if (optind < argc)
-    arguments.command = argv[optind++];
-  if (arguments.command == "record" && optind < argc)
-    arguments.folder = argv[optind++];
-  const std::string& command = arguments.command;
-  const bool known = command == "run" || command == "probe" || command == "disable" ||
-                     command == "enable" || command == "flush" || command == "guard" ||
-                     command == "reconcile" || command == "record";
-  const char* wrong = nullptr;
-  if (optind < argc)
-    wrong = "too many arguments";
-  else if (!known)
-    wrong = "no such command";
-  else if (command == "record" && arguments.folder.empty())
-    wrong = "into which folder?";
-  else if (arguments.length < std::chrono::seconds{1} || arguments.length > std::chrono::hours{1})
-    wrong = "--seconds takes 1 to 3600";
-  else if (arguments.watch && command != "guard")
-    wrong = "--watch belongs to guard";
-  else if (arguments.dry_run != (command == "reconcile"))
-    wrong = command == "reconcile"
-                ? "the agent reconciles by itself; only --dry-run is offered here"
-                : "--dry-run belongs to reconcile";
-  if (wrong) {
-    std::fprintf(stderr, "heddle-agent: %s: %s; see --help\n", command.c_str(), wrong);
-    parsed.exit = kUsage;
-  }
-  return parsed;
-}
-
 Result<void> make_directory(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -379,6 +266,60 @@ int record(const Arguments& arguments) {
        .clock = clock});
 }
 
+// Of whatever machine this is: with its configuration, where it has one.
+int probe(const Arguments& arguments, const std::string& boot_id) {
+  ProbeFacts facts{.configuration_error = {},
+                   .role = {},
+                   .uplinks = {"*"},
+                   .host_ports = {"*"},
+                   .sources = {},
+                   .enforcer = {},
+                   .routing = {},
+                   .routing_error = {},
+                   .machine = read_machine(DirectoryTree("/"))};
+  AgentConfig config;
+  std::error_code absent;
+  const bool is_default = arguments.config == kDefaultConfig;
+  if (!is_default || std::filesystem::exists(arguments.config, absent)) {
+    if (Result<AgentConfig> loaded = load_agent_config(arguments.config)) {
+      config = *std::move(loaded);
+      facts.role = config.role;
+      facts.uplinks = config.uplinks;
+      facts.host_ports = config.host_ports;
+    } else {
+      facts.configuration_error = loaded.error().message;
+    }
+  }
+
+  const SystemClock clock;
+  if (facts.role == Role::leaf) {
+    facts.sources = LinuxSwitch::check(facts.uplinks, facts.host_ports);
+  } else {
+    facts.sources = LinuxHost::check(facts.role ? config.watched_ports() : facts.uplinks, clock);
+    facts.sources.push_back(PsampleSource(facts.uplinks, facts.host_ports).probe().front());
+  }
+  facts.sources.push_back(LldpFile(config.lldp).probe(clock.wall()));
+
+  const Result<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::open(kernel_options(config));
+  if (!kernel) {
+    facts.routing_error = kernel.error().message;
+  } else if (Result<KernelState> state = (*kernel)->read()) {
+    facts.routing = *std::move(state);
+  } else {
+    facts.routing_error = state.error().message;
+  }
+  if (facts.role == Role::leaf && facts.routing) {
+    OwnershipFile ownership = ownership_of(config, boot_id);
+    const Result<EnforcerCapability> able = probe_enforcer(**kernel, ownership, config, clock);
+    facts.enforcer = able ? *able
+                          : EnforcerCapability{.name = name_of(config.enforcer),
+                                               .granularity = granularity_of(config.enforcer),
+                                               .usable = false,
+                                               .reason = able.error().message};
+  }
+  return print_probe(facts, arguments.json);
+}
+
 int execute(const Arguments& arguments) {
   const std::string& command = arguments.command;
   if (command == "record")
@@ -386,6 +327,8 @@ int execute(const Arguments& arguments) {
   const Result<std::string> boot_id = current_boot_id();
   if (!boot_id)
     return explain(boot_id.error());
+  if (command == "probe" && !arguments.check_config)
+    return probe(arguments, *boot_id);
   Result<AgentConfig> config = load_agent_config(arguments.config);
   const bool only_removes = command == "guard" || command == "flush" || command == "disable";
   if (!config && only_removes && !arguments.check_config)
@@ -410,10 +353,6 @@ int execute(const Arguments& arguments) {
     return explain(kernel.error());
   OwnershipFile ownership = ownership_of(*config, *boot_id);
   const SystemClock clock;
-  if (command == "probe") {
-    return probe_command(**kernel, ownership, *config, clock,
-                         TcBpfSource::check(config->watched_ports()));
-  }
   if (command == "reconcile")
     return reconcile_command(**kernel, ownership, *config, clock);
   if (command == "guard" && arguments.watch)
@@ -436,6 +375,6 @@ int execute(const Arguments& arguments) {
 }  // namespace heddle
 
 int main(int argc, char** argv) {
-  const heddle::Parsed parsed = heddle::parse(argc, argv);
+  const heddle::Parsed parsed = heddle::parse(argc, argv, heddle::kSoftware);
   return parsed.exit ? *parsed.exit : heddle::execute(parsed.arguments);
 }
