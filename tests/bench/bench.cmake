@@ -1,7 +1,7 @@
 # Measurements (Google Benchmark, `heddle-bench`), and the comparison of our max-min rates with SimGrid's.
 file(GLOB bench_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/bench/*_bench.cpp)
 add_executable(heddle-bench ${bench_sources})
-target_link_libraries(heddle-bench PRIVATE heddle_core benchmark::benchmark_main)
+target_link_libraries(heddle-bench PRIVATE heddle_core heddle_agent_observe benchmark::benchmark_main)
 
 pkg_check_modules(SIMGRID IMPORTED_TARGET simgrid)
 if(SIMGRID_FOUND)
