@@ -1,6 +1,10 @@
 # Real flows: what perftest sends over Soft-RoCE is what heddle shows, by the key that a capture saw.
 raise_fabric
+# As the guide says of Debian's kernels, which otherwise let nobody but CAP_SYS_ADMIN watch.
+sysctl -qw kernel.perf_event_paranoid=2
 start_heddle
+check "in its sandbox host1's agent sees packets, queue pairs and how they are connected" holds \
+  '[.agents[] | select(.name == "host1") | .sources[] | select(.usable) | .name] | contains(["ebpf", "rdma", "kprobe"])' agents
 check "what Soft-RoCE does not offer is named with its reason" holds \
   '[.agents[].sources[] | select(.usable | not) | .reason | length > 0] | all' agents
 holds true agents && jq -r '.agents[] | .name as $n | .sources[] | "     \($n): \(.name) \(if .usable then "is usable" else "is unobservable: " + .reason end)"' /tmp/reply.json
