@@ -124,13 +124,13 @@ start_transfers() {
   second=$!
 }
 running() { kill -0 $first && kill -0 $second; }
-# complete: perftest counts its time by alarms (start, sample, end), so three of them are its end; it fails if a message
-# that it posted was not acknowledged.
+# complete: perftest counts its time by alarms (sample from here, to here, end), so three of them are its end; it fails if
+# a message that it posted was not acknowledged. It hangs if none ended while it sampled, so that lasts some seconds.
 complete() {
-  local a b
-  for _ in 1 2 3; do
+  local seconds a b
+  for seconds in 5 1 0; do
     kill -ALRM $first $second
-    pause 1
+    pause $seconds
   done
   wait $first; a=$?
   wait $second; b=$?
