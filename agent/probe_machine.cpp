@@ -85,7 +85,7 @@ void read_networkd_file(const FileTree& root, const std::string& file, MachineFa
 // The main file, then the drop-ins by their names, of which one in /etc hides one in /run, and that
 // one in /usr/lib.
 void read_networkd(const FileTree& root, MachineFacts& facts) {
-  facts.networkd = !root.list("run/systemd/netif").empty();
+  facts.networkd = root.read("run/systemd/netif/state").has_value();
   facts.foreign_routes = facts.foreign_rules = facts.foreign_next_hops = true;
   read_networkd_file(root, "etc/systemd/networkd.conf", facts);
   std::vector<std::pair<std::string, std::string>> drop_ins;  // name, folder

@@ -28,6 +28,17 @@ ProbeLine line(std::string area, std::string name, Verdict verdict, const std::s
   return result;
 }
 
+// Where a source says why it cannot be used, and not what would help.
+std::string_view usual_remedy(const std::string& source) {
+  if (source == "rdma")
+    return "load the driver of the NIC, and ib_core with it; a machine without RDMA needs none";
+  if (source == "kprobe")
+    return "it takes ib_core, the kernel's type information (btf) and CAP_PERFMON; without it "
+           "peers "
+           "of queue pairs are found by rdma_cm or by both ends' numbers";
+  return "see heddle-agent(8)";
+}
+
 class Judgement {
  public:
   explicit Judgement(const ProbeFacts& facts) : facts_(facts) {}
@@ -42,7 +53,7 @@ class Judgement {
                !source.usable          ? Verdict::no
                : source.reason.empty() ? Verdict::yes
                                        : Verdict::limited,
-               source.reason, "see heddle-agent(8)"));
+               source.reason, usual_remedy(source.name)));
     }
     rdma_devices();
     labels();
