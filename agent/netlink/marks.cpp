@@ -21,11 +21,14 @@ namespace {
 
 constexpr const char* kPorts = "ports";
 constexpr const char* kFlows = "flows";
-constexpr const char* kChain = "mark";
+constexpr const char* kChain = "marking";
 // A comment as nft shows it: type 0, length, text. The number goes up when the rule changes, so
 // that a table of an earlier version is made again.
 constexpr std::string_view kSignature{"\0\x14heddle flow marks 1\0", 22};
 static_assert(kSignature.back() == '\0');
+// Tells nft that a set's key (type 0) or data (type 1) is in the machine's own byte order.
+constexpr std::array<std::uint8_t, 6> kKeyInOurOrder{0, 4, 1, 0, 0, 0};
+constexpr std::array<std::uint8_t, 6> kDataInOurOrder{1, 4, 1, 0, 0, 0};
 
 constexpr std::uint32_t kPriority = static_cast<std::uint32_t>(-150);  // "mangle"
 constexpr std::uint32_t kAccept = 1;
@@ -102,7 +105,8 @@ class Writer {
         .network_number(NFTA_SET_FLAGS, 0)
         .network_number(NFTA_SET_KEY_TYPE, kTypePort)
         .network_number(NFTA_SET_KEY_LEN, sizeof(PortKeyBytes))
-        .network_number(NFTA_SET_ID, 1);
+        .network_number(NFTA_SET_ID, 1)
+        .attribute(NFTA_SET_USERDATA, kKeyInOurOrder.data(), kKeyInOurOrder.size());
     begin(NFT_MSG_NEWSET, kCreate)
         .text(NFTA_SET_NAME, kFlows)
         .network_number(NFTA_SET_FLAGS, NFT_SET_MAP)
@@ -110,7 +114,8 @@ class Writer {
         .network_number(NFTA_SET_KEY_LEN, sizeof(FlowKeyBytes))
         .network_number(NFTA_SET_DATA_TYPE, kTypeMark)
         .network_number(NFTA_SET_DATA_LEN, sizeof(std::uint32_t))
-        .network_number(NFTA_SET_ID, 2);
+        .network_number(NFTA_SET_ID, 2)
+        .attribute(NFTA_SET_USERDATA, kDataInOurOrder.data(), kDataInOurOrder.size());
     begin(NFT_MSG_NEWCHAIN, kCreate)
         .text(NFTA_CHAIN_NAME, kChain)
         .open(NFTA_CHAIN_HOOK)
@@ -351,19 +356,20 @@ void MarkTableReading::take_set(const nlmsghdr& message) {
 void MarkTableReading::take_elements(const nlmsghdr& message) {
   const auto a = attributes<nfgenmsg>(message);
   const std::string set = a.text(NFTA_SET_ELEM_LIST_SET);
-  for_each_list_element(a.bytes(NFTA_SET_ELEM_LIST_ELEMENTS), [&](std::span<const std::byte> bytes) {
-    const Attributes element(bytes.data(), bytes.size());
-    const Attributes key = element.nest(NFTA_SET_ELEM_KEY);
-    if (set == kPorts) {
-      if (std::string port = key.text(NFTA_DATA_VALUE); !port.empty())
-        result_.ports.push_back(std::move(port));
-      return;
-    }
-    const auto flow = key.value<FlowKeyBytes>(NFTA_DATA_VALUE);
-    const auto mark = element.nest(NFTA_SET_ELEM_DATA).number(NFTA_DATA_VALUE);
-    if (set == kFlows && flow && mark)
-      result_.flows.push_back({.flow = flow_of(*flow), .mark = *mark});
-  });
+  for_each_list_element(
+      a.bytes(NFTA_SET_ELEM_LIST_ELEMENTS), [&](std::span<const std::byte> bytes) {
+        const Attributes element(bytes.data(), bytes.size());
+        const Attributes key = element.nest(NFTA_SET_ELEM_KEY);
+        if (set == kPorts) {
+          if (std::string port = key.text(NFTA_DATA_VALUE); !port.empty())
+            result_.ports.push_back(std::move(port));
+          return;
+        }
+        const auto flow = key.value<FlowKeyBytes>(NFTA_DATA_VALUE);
+        const auto mark = element.nest(NFTA_SET_ELEM_DATA).number(NFTA_DATA_VALUE);
+        if (set == kFlows && flow && mark)
+          result_.flows.push_back({.flow = flow_of(*flow), .mark = *mark});
+      });
 }
 
 void MarkTableReading::forget(MarkDump what) {

@@ -3,7 +3,7 @@
 //   table ip heddle-205 {
 //     set ports { type ifname }
 //     map flows { type ipv4_addr . ipv4_addr . inet_service : mark }
-//     chain mark {
+//     chain marking {
 //       type filter hook prerouting priority mangle
 //       iifname @ports udp dport 4791 meta mark set ip saddr . ip daddr . udp sport map @flows
 //     }

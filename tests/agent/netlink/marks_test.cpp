@@ -1,0 +1,122 @@
+// What is written to netfilter has the form in which it is told back, so each can stand for the
+// kernel before the other; the same damaged everywhere.
+#include "agent/netlink/marks.h"
+
+#include <gtest/gtest.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "agent/netlink/parse.h"
+
+namespace heddle {
+namespace {
+
+const std::string kTable = RoutingRanges{}.mark_table();
+
+ChangeMarks whole_table(int flows) {
+  ChangeMarks change{.make_table = true, .ports_on = {"p1", "p2"}};
+  for (int n = 0; n < flows; ++n)
+    change.on.push_back(
+        {.flow = {.source = IpAddress::v4(10, 1, 1, 2),
+                  .destination = IpAddress::v4(10, 2, static_cast<std::uint8_t>(n / 250),
+                                               static_cast<std::uint8_t>(n % 250 + 1)),
+                  .source_port = static_cast<std::uint16_t>(50000 + n)},
+         .mark = 18800U + static_cast<std::uint32_t>(n % 8)});
+  return change;
+}
+
+Batch written(const ChangeMarks& change) {
+  Batch batch(1);
+  append_marks(batch, change, kTable);
+  return batch;
+}
+
+KernelMarkTable read_from(std::span<const std::byte> bytes, const std::string& table = kTable) {
+  MarkTableReading reading(table);
+  for_each_message(bytes, [&](const nlmsghdr& message) { reading.take(message); });
+  return std::move(reading).finish();
+}
+
+// A list's length is told in 16 bits, so that 1,200 flows are several messages.
+TEST(Marks, AreReadAsTheyWereWritten) {
+  const ChangeMarks change = whole_table(1200);
+  const KernelMarkTable read = read_from(written(change).bytes());
+  EXPECT_TRUE(read.is_signed);
+  EXPECT_TRUE(read.whole);
+  EXPECT_TRUE(read.foreign.empty());
+  EXPECT_EQ(read.ports, change.ports_on);
+  EXPECT_EQ(read.flows, change.on);
+}
+
+TEST(Marks, OfAnotherTableAreNotTaken) {
+  const KernelMarkTable read = read_from(written(whole_table(3)).bytes(), "heddle-77");
+  EXPECT_FALSE(read.is_signed);
+  EXPECT_TRUE(read.flows.empty());
+}
+
+TEST(Marks, AreNotWholeWithoutEachOfTheirParts) {
+  const Batch batch = written(whole_table(3));
+  std::size_t parts = 0;
+  for_each_message(batch.bytes(), [&](const nlmsghdr&) { ++parts; });
+  // The transaction's ends, the table, two sets, the chain, the rule, ports, flows.
+  ASSERT_EQ(parts, 9U);
+  for (std::size_t left_out = 1; left_out <= 5; ++left_out) {
+    MarkTableReading reading(kTable);
+    std::size_t part = 0;
+    for_each_message(batch.bytes(), [&](const nlmsghdr& message) {
+      if (part++ != left_out)
+        reading.take(message);
+    });
+    EXPECT_FALSE(std::move(reading).finish().whole) << "without part " << left_out;
+  }
+}
+
+TEST(Marks, AreOneTransactionOfWhichTheLastPartIsAcknowledged) {
+  const Batch batch = written(whole_table(3));
+  EXPECT_TRUE(batch.transaction());
+  EXPECT_EQ(batch.answered_sequence(), batch.last_sequence() - 1);
+  std::vector<int> types;
+  std::vector<bool> acknowledged;
+  for_each_message(batch.bytes(), [&](const nlmsghdr& message) {
+    types.push_back(message.nlmsg_type);
+    acknowledged.push_back((message.nlmsg_flags & NLM_F_ACK) != 0);
+  });
+  EXPECT_EQ(types.front(), NFNL_MSG_BATCH_BEGIN);
+  EXPECT_EQ(types.back(), NFNL_MSG_BATCH_END);
+  EXPECT_EQ(std::ranges::count(acknowledged, true), 1);
+  EXPECT_TRUE(acknowledged[acknowledged.size() - 2]);
+}
+
+// Without its end the kernel takes a transaction back after it has looked at all of it.
+TEST(Marks, TrialNeverEndsItsTransaction) {
+  Batch batch(1);
+  append_mark_trial(batch, "heddle-205-trial");
+  for_each_message(batch.bytes(), [](const nlmsghdr& message) {
+    EXPECT_NE(message.nlmsg_type, NFNL_MSG_BATCH_END);
+  });
+  EXPECT_EQ(batch.answered_sequence(), batch.last_sequence());
+}
+
+TEST(SafetyRule10, DamagedMessagesOfMarksYieldNothingAndCrashNothing) {
+  const Batch batch = written(whole_table(20));
+  const auto bytes = batch.bytes();
+  constexpr unsigned kSeed = 7;
+  SCOPED_TRACE(kSeed);
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 20'000; ++round) {
+    // A copy of just that length, so that a look beyond it is seen by a sanitizer.
+    const std::size_t length = round % 2 == 0 ? bytes.size() : random() % bytes.size();
+    std::vector<std::byte> damaged(bytes.begin(),
+                                   bytes.begin() + static_cast<std::ptrdiff_t>(length));
+    for (int hits = 0; hits < 3 && !damaged.empty(); ++hits)
+      damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+    const KernelMarkTable read = read_from(damaged);
+    EXPECT_LE(read.flows.size(), 20U);
+  }
+}
+
+}  // namespace
+}  // namespace heddle
