@@ -120,8 +120,10 @@ class KprobeWatch::Impl {
     }
     link_ = bpf_program__attach_kprobe(skeleton_->progs.heddle_qp_connects, false, kFunction);
     if (link_ == nullptr) {
-      return fail(Errc::kernel, fmt::format("{} cannot be watched (kprobes, CAP_PERFMON): {}",
-                                            kFunction, std::strerror(errno)));
+      return fail(Errc::kernel,
+                  fmt::format("{} cannot be watched (CAP_PERFMON, kprobes, and on Debian "
+                              "kernel.perf_event_paranoid of at most 2 are needed): {}",
+                              kFunction, std::strerror(errno)));
     }
     ring_ = ring_buffer__new(bpf_map__fd(skeleton_->maps.heddle_connections), &Impl::connected,
                              this, nullptr);

@@ -13,7 +13,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr int kShare = 20;  // of the time, one part in so many
+constexpr int kShare = 20;     // of the time, one part in so many
+constexpr int kSoonShare = 5;  // where there is something to find
 // Asking for what is not there makes the kernel look for modules.
 constexpr Duration kAbsentAgain = seconds{30};
 // Addresses change without a word from RDMA.
@@ -43,6 +44,9 @@ const RdmaView& RdmaObserver::look(Time now, std::span<const QpConnection> conne
   const Result<std::vector<std::byte>> announced = channel_.announced();
   if (!announced || !announced->empty())
     next_look_.reset();
+  // And a queue pair that was connected is worth one soon.
+  if (next_look_ && !connections.empty())
+    next_look_ = std::min(*next_look_, looked_ + cost_ * kSoonShare);
   if (next_look_ && now < *next_look_)
     return view_;
 
@@ -59,7 +63,9 @@ const RdmaView& RdmaObserver::look(Time now, std::span<const QpConnection> conne
   view_ = inventory_.update(*look, now);
   if (bind_)
     bind(*look);
-  next_look_ = now + (clock_.now() - begin) * kShare;
+  looked_ = now;
+  cost_ = clock_.now() - begin;
+  next_look_ = now + cost_ * kShare;
   return view_;
 }
 

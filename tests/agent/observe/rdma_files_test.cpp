@@ -1,0 +1,194 @@
+#include "agent/observe/rdma_files.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "agent/observe/directory_tree.h"
+#include "agent/report/port_deltas.h"
+
+namespace heddle {
+namespace {
+
+class Files final : public FileTree {
+ public:
+  std::map<std::string, std::string> files;
+
+  std::vector<std::string> list(const std::string&) const override { return {}; }
+  Result<std::string> read(const std::string& file) const override {
+    const auto found = files.find(file);
+    if (found == files.end())
+      return fail(Errc::not_found, file);
+    return found->second;
+  }
+};
+
+std::optional<std::uint64_t> value(const std::vector<CounterValue>& counters,
+                                   const std::string& name) {
+  for (const CounterValue& counter : counters)
+    if (counter.name == name)
+      return counter.value;
+  return std::nullopt;
+}
+
+TEST(RdmaFiles, PortDataIsInUnitsOfFourOctets) {
+  Files files;
+  files.files["mlx5_0/ports/1/counters/port_xmit_data"] = "1000";
+  files.files["mlx5_0/ports/1/counters/port_rcv_data"] = "10000000000";
+  const auto counters = read_port_counters(files, "mlx5_0", 1);
+  EXPECT_EQ(value(counters, "tx_bytes"), 4000U);
+  EXPECT_EQ(value(counters, "rx_bytes"), 40000000000U);
+}
+
+TEST(SafetyRule7, ACounterThatTheDriverDoesNotOfferIsUnobservable) {
+  Files files;
+  files.files["mlx4_0/ports/1/counters/port_xmit_data"] = "N/A (no PMA)";
+  files.files["mlx4_0/ports/1/counters/port_rcv_data"] = "";
+  EXPECT_TRUE(read_port_counters(files, "mlx4_0", 1).empty());
+  for (const char* text :
+       {"N/A (no PMA)", "", " 1", "1 ", "-1", "0x10", "1e3", "99999999999999999999"})
+    EXPECT_FALSE(parse_count(text)) << text;
+}
+
+// 2^32 - 1 is where a counter of 32 bits stands still.
+TEST(SafetyRule7, ASaturatedCounterIsUnobservable) {
+  Files files;
+  files.files["mlx4_0/ports/1/counters/port_xmit_data"] = "4294967295";
+  files.files["mlx4_0/ports/1/counters/port_rcv_data"] = "4294967294";
+  const auto counters = read_port_counters(files, "mlx4_0", 1);
+  EXPECT_FALSE(value(counters, "tx_bytes"));
+  EXPECT_EQ(value(counters, "rx_bytes"), std::uint64_t{4} * 4294967294U);
+  // More than can be told in octets.
+  files.files["mlx4_0/ports/1/counters/port_rcv_data"] = "18446744073709551615";
+  EXPECT_FALSE(value(read_port_counters(files, "mlx4_0", 1), "rx_bytes"));
+}
+
+// From one reading to the next a driver is reloaded: the file is not there for a moment.
+TEST(SafetyRule7, ACounterWhoseFileVanishesIsUnobservableMeanwhile) {
+  Files files;
+  const std::string file = "mlx5_0/ports/1/counters/port_xmit_data";
+  PortDeltas deltas;
+  const auto counted = [&] {
+    return deltas
+        .since_last({{.device = "mlx5_0",
+                      .port = 1,
+                      .netdev = "eth0",
+                      .guid = 7,
+                      .hidden = false,
+                      .counters = read_port_counters(files, "mlx5_0", 1)}})
+        .at(0)
+        .counts;
+  };
+  files.files[file] = "100";
+  counted();
+  files.files.erase(file);
+  EXPECT_TRUE(counted().empty());
+  files.files[file] = "5";
+  EXPECT_TRUE(counted().empty()) << "nobody knows since when";
+  files.files[file] = "10";
+  EXPECT_EQ(counted(), (std::vector<PortCount>{{"tx_bytes", 20, false}}));
+}
+
+// Each driver calls the evidence of congestion by names of its own.
+TEST(RdmaFiles, TellCongestionByEachDriversNames) {
+  Files mlx5;
+  mlx5.files["mlx5_0/ports/1/hw_counters/np_cnp_sent"] = "1";
+  mlx5.files["mlx5_0/ports/1/hw_counters/rp_cnp_handled"] = "2";
+  mlx5.files["mlx5_0/ports/1/hw_counters/np_ecn_marked_roce_packets"] = "3";
+  mlx5.files["mlx5_0/ports/1/hw_counters/out_of_sequence"] = "4";
+  const auto of_mlx5 = read_port_counters(mlx5, "mlx5_0", 1);
+  EXPECT_EQ(value(of_mlx5, "cnp_sent"), 1U);
+  EXPECT_EQ(value(of_mlx5, "cnp_handled"), 2U);
+  EXPECT_EQ(value(of_mlx5, "ecn_marked"), 3U);
+  EXPECT_EQ(value(of_mlx5, "out_of_sequence"), 4U);
+  for (const CounterValue& counter : of_mlx5)
+    EXPECT_TRUE(counter.wraps) << counter.name;
+  Files rxe;
+  rxe.files["rxe1/ports/1/hw_counters/out_of_seq_request"] = "5";
+  EXPECT_EQ(value(read_port_counters(rxe, "rxe1", 1), "out_of_sequence"), 5U);
+}
+
+TEST(RdmaFiles, TellAddresses) {
+  EXPECT_EQ(parse_gid("0000:0000:0000:0000:0000:ffff:0a01:0102"), IpAddress::v4(10, 1, 1, 2));
+  EXPECT_EQ(parse_gid("fe80:0000:0000:0000:0242:0aff:fe01:0102"),
+            *IpAddress::parse("fe80::242:aff:fe01:102"));
+  for (const char* text :
+       {"", "0000:0000:0000:0000:0000:0000:0000:0000", "0000:0000:0000:0000:0000:ffff:0a01",
+        "0000:0000:0000:0000:0000:ffff:0a01-0102", "0000:0000:0000:0000:0000:ffff:0a01:010g"})
+    EXPECT_FALSE(parse_gid(text)) << text;
+}
+
+TEST(RdmaFiles, TakeAddressesOfRoceV2Alone) {
+  Files files;
+  const auto entry = [&](int index, const std::string& gid, const std::string& type) {
+    files.files[fmt::format("rxe1/ports/1/gids/{}", index)] = gid;
+    files.files[fmt::format("rxe1/ports/1/gid_attrs/types/{}", index)] = type;
+  };
+  entry(0, "fe80:0000:0000:0000:0242:0aff:fe01:0102", "IB/RoCE v1");
+  entry(1, "0000:0000:0000:0000:0000:ffff:0a01:0102", "RoCE v2");
+  // A hole where an address went.
+  entry(9, "0000:0000:0000:0000:0000:ffff:0a01:0202", "RoCE v2");
+  RdmaDevice device;
+  device.index = 2;
+  device.name = "rxe1";
+  const auto addresses = read_addresses(files, device, 1);
+  ASSERT_EQ(addresses.size(), 2U);
+  EXPECT_EQ(addresses[0], (RdmaAddress{2, 1, 1, IpAddress::v4(10, 1, 1, 2)}));
+  EXPECT_EQ(addresses[1].gid_index, 9U);
+}
+
+// Every file of an archive in ttar's format: "Path: NAME", "Lines: N", N lines.
+std::map<std::string, std::string> unpack(const std::filesystem::path& archive,
+                                          const std::string& below) {
+  std::map<std::string, std::string> files;
+  std::ifstream in(archive);
+  std::string path;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("Path: "))
+      path = line.substr(6);
+    if (!line.starts_with("Lines: "))
+      continue;
+    std::string text;
+    for (int left = std::stoi(line.substr(7)); left > 0 && std::getline(in, line); --left)
+      text += (text.empty() ? "" : "\n") + line;
+    // It escapes an end without a newline so.
+    if (text.ends_with("EOF") && text != "EOF")
+      text.resize(text.size() - 3);
+    if (path.starts_with(below))
+      files[path.substr(below.size())] = text;
+  }
+  return files;
+}
+
+// The tree of a machine with an hfi1, an mlx4 and an mlx5 device, as node exporters are tested
+// with.
+TEST(RdmaFiles, OfRealMachinesAreUnderstood) {
+  const char* const data = std::getenv("HEDDLE_DATA");
+  const std::filesystem::path archive =
+      std::filesystem::path(data == nullptr ? "" : data) / "procfs/sys_class_infiniband.ttar";
+  if (!std::filesystem::exists(archive)) {
+    std::printf("HEDDLE_DATA has no procfs: on what the project ships only\n");
+    const DirectoryTree own(std::filesystem::path(HEDDLE_SOURCE_DIR) /
+                            "tests/agent/recordings/soft-roce-6.12/0/sys");
+    EXPECT_EQ(value(read_port_counters(own, "rxe1", 1), "out_of_sequence"), 0U);
+    EXPECT_FALSE(value(read_port_counters(own, "rxe1", 1), "tx_bytes"));
+    return;
+  }
+  Files files;
+  files.files = unpack(archive, "fixtures/sys/class/infiniband/");
+  ASSERT_GT(files.files.size(), 50U);
+  const auto hfi1 = read_port_counters(files, "hfi1_0", 1);
+  EXPECT_EQ(value(hfi1, "rx_bytes"), 4U * 345091702026U);
+  const auto mlx4 = read_port_counters(files, "mlx4_0", 1);
+  EXPECT_TRUE(value(mlx4, "tx_bytes"));
+  for (const char* device : {"hfi1_0", "mlx4_0", "mlx5_0"})
+    EXPECT_FALSE(is_software(files, device));
+}
+
+}  // namespace
+}  // namespace heddle
