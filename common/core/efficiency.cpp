@@ -88,7 +88,9 @@ bool Evaluator::judged(const FlowDemand& flow, const Scenario& scenario) const {
 void Evaluator::load_ideal(const Scenario& scenario) {
   network_.clear();
   loaded_.clear();
-  const auto cross = [this](NicId nic, bool sending, std::uint32_t subflows) {
+  // The core's links take no part, so NIC ports are numbered from 0.
+  const auto core = static_cast<std::uint32_t>(2 * topology_.cables().size());
+  const auto cross = [this, core](NicId nic, bool sending, std::uint32_t subflows) {
     if (nic.value >= topology_.nics().size())
       return 0.0;
     const auto& attachments = topology_[nic].attachments;
@@ -101,12 +103,13 @@ void Evaluator::load_ideal(const Scenario& scenario) {
     for (const AttachmentId a : attachments) {
       const double capacity = capacities_[link(a).value];
       if (capacity > 0.0)
-        network_.cross(link(a), static_cast<double>(subflows) / static_cast<double>(live));
+        network_.cross({link(a).value - core},
+                       static_cast<double>(subflows) / static_cast<double>(live));
       fastest = std::max(fastest, capacity);
     }
     return live == 1 ? kInfinite : fastest;  // by one port, the port itself limits it
   };
-  ideal_capacities_.resize(capacities_.size());
+  ideal_capacities_.assign(capacities_.begin() + core, capacities_.end());
   for (std::uint32_t f = 0; f < demand_.flows.size(); ++f) {
     const FlowDemand& flow = demand_.flows[f];
     if (!takes_part(flow, scenario))
@@ -123,7 +126,6 @@ void Evaluator::load_ideal(const Scenario& scenario) {
 }
 
 void Evaluator::solve_ideal() {
-  ideal_capacities_ = capacities_;
   ideal_phase_seconds_.resize(phases_.size());
   for (std::size_t j = 0; j < phases_.size(); ++j)
     ideal_phase_seconds_[j].assign(phases_[j], 0.0);
@@ -139,6 +141,10 @@ void Evaluator::solve_ideal() {
       seconds = std::max(seconds, flow.weight * 8.0 / (rates[i] * flow.subflows));
     }
   }
+  // Many an evaluator is asked for nothing else.
+  ideal_capacities_ = {};
+  network_ = {};
+  solver_ = {};
   for (const auto& phases : ideal_phase_seconds_)
     ideal_seconds_.push_back(std::accumulate(phases.begin(), phases.end(), 0.0));
 }

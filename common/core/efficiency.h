@@ -70,8 +70,8 @@ class Evaluator {
   const Demand& demand_;
   LinkState links_;
   std::vector<double> capacities_;  // by link
-  std::vector<double>
-      ideal_capacities_;  // by link, then the fastest ports of flows that have several
+  // While ideal times are found: by NIC port, then the fastest ports of flows that have several.
+  std::vector<double> ideal_capacities_;
   std::vector<std::uint32_t> first_subflow_;  // by flow
   std::vector<std::uint32_t> phases_;         // by job
   std::vector<std::uint32_t> heaviest_;       // by job

@@ -157,7 +157,7 @@ class Polisher {
 
 void polish(const Model& model, Evaluator& evaluator, std::uint32_t max_moves,
             std::vector<Model::Choice>& choices) {
-  const std::size_t subflows = model.base().size();
+  const std::size_t subflows = model.subflows();
   if (choices.empty() || kEffort / subflows < kFewest)
     return;
   Polisher(model, evaluator, max_moves, kEffort / subflows).run(choices);

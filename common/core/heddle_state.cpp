@@ -16,9 +16,8 @@ PlacementState::PlacementState(const Model& model, const Evaluator& evaluator, c
       add_member(item, s, evaluator, layer);
     items_.push_back(item);
   }
-  for (std::uint32_t s = 0; s < model.base().size(); ++s) {
-    const Path& path = model.base()[s];
-    if (!model.is_fixed(s) || !path.routable() || !path.crosses_core())
+  for (const auto& [s, path] : model.placed()) {
+    if (!model.is_fixed(s) || !path.crosses_core())
       continue;
     Item item;
     add_member(item, s, evaluator, layer);

@@ -84,24 +84,29 @@ bool colour_some(const Model& model, std::span<const std::uint32_t> chosen,
   for (std::uint32_t l = 0; l < leaves; ++l)
     for (std::size_t c = 0; c < lanes.size(); ++c)
       cables[l * lanes.size() + c] = cable_of(model, {l}, lanes[c]);
-  LinkCounts counts(model);
   std::vector<std::uint32_t> left_over;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const std::uint32_t u = chosen[i];
     const Model::Choice choice{.way = way_of(units[u], u),
                                .up = cables[edges[i].left * lanes.size() + colours[i]]};
     if (!choice.placed() || !model.allows(units[u], choice)) {
+      choices[u] = {};
       left_over.push_back(u);
       continue;
     }
     choices[u] = choice;
-    counts.add(choice, units[u].size());
   }
+  if (left_over.empty())
+    return true;
+  LinkCounts counts(model);
+  for (const std::uint32_t u : chosen)
+    if (choices[u].placed())
+      counts.add(choices[u], units[u].size());
   for (const std::uint32_t u : left_over) {
     choices[u] = counts.least_busy(units[u]);
     counts.add(choices[u], units[u].size());
   }
-  return left_over.empty();
+  return false;
 }
 
 ColouredUnits colour_units(const Model& model) {

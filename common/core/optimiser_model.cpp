@@ -31,7 +31,6 @@ void Model::number_subflows() {
   HEDDLE_CHECK(problem_.current.empty() || problem_.current.size() == n);
   HEDDLE_CHECK(problem_.fixed.empty() || problem_.fixed.size() == n);
   HEDDLE_CHECK(std::ranges::is_sorted(problem_.forbidden));
-  base_.assign(n, Path{});
 }
 
 void Model::find_resources() {
@@ -42,10 +41,11 @@ void Model::find_resources() {
         problem_.residual.empty() ? 0.0 : problem_.residual[link.value].bits_per_second;
     return std::max(0.0, fabric.capacity(link).bits_per_second - taken);
   };
+  spine_of_.reserve(fabric.cables().size());
+  first_uplink_.reserve(fabric.leaves().size() * (fabric.spines().size() + 1));
   for (const Topology::Cable& cable : fabric.cables())
     spine_of_.push_back(cable.spine);
   resources_.resize(fabric.cables().size() + fabric.spines().size() * fabric.leaves().size());
-  last_downlink_.resize(fabric.spines().size() * fabric.leaves().size());
   uplinks_.resize(fabric.leaves().size());
   for (std::uint32_t c = 0; c < fabric.cables().size(); ++c) {
     const CableId cable{c};
@@ -60,7 +60,6 @@ void Model::find_resources() {
       Resource& bundle = resources_[downlinks(ends.spine, ends.leaf).value];
       const double own = left(fabric.downlink(cable));
       bundle.capacity = bundle.lanes == 0 ? own : std::min(bundle.capacity, own);
-      last_downlink_[downlinks(ends.spine, ends.leaf).value - fabric.cables().size()] = cable;
       ++bundle.lanes;
     }
   }
@@ -78,15 +77,17 @@ void Model::find_resources() {
 }
 
 void Model::load_fixed() {
-  for (std::uint32_t s = 0; s < base_.size(); ++s) {
-    if (!is_fixed(s) || problem_.current.empty())
+  if (problem_.fixed.empty() || problem_.current.empty())
+    return;
+  for (std::uint32_t s = 0; s < subflows(); ++s) {
+    const Path& path = problem_.current[s];
+    if (!is_fixed(s) || !path.routable())
       continue;
-    base_[s] = problem_.current[s];
-    if (!base_[s].routable() || !base_[s].crosses_core())
+    placed_.push_back({.subflow = s, .path = path});
+    if (!path.crosses_core())
       continue;
-    ++resources_[uplink(base_[s].up).value].fixed;
-    const LeafId leaf = topology()[base_[s].to].leaf;
-    ++resources_[downlinks(spine_of(base_[s].up), leaf).value].fixed;
+    ++resources_[uplink(path.up).value].fixed;
+    ++resources_[downlinks(spine_of(path.up), topology()[path.to].leaf).value].fixed;
   }
 }
 
@@ -151,7 +152,7 @@ std::string Model::why_unplaced(std::uint32_t subflow) const {
 }
 
 void Model::find_units() {
-  std::vector<std::uint32_t> order(base_.size());
+  std::vector<std::uint32_t> order(subflows());
   std::iota(order.begin(), order.end(), 0U);
   const auto unit_of = [this](std::uint32_t s) {
     return problem_.unit_of_subflow.empty() ? flow_of_[s] : problem_.unit_of_subflow[s];
@@ -188,8 +189,11 @@ void Model::make_unit(std::span<const std::uint32_t> subflows) {
       continue;
     }
     if (ways_in_hand_.front().from_leaf == ways_in_hand_.front().to_leaf) {
-      base_[s].from = ways_in_hand_.front().from;
-      base_[s].to = ways_in_hand_.front().to;
+      placed_.push_back({.subflow = s,
+                         .path = {.from = ways_in_hand_.front().from,
+                                  .up = {},
+                                  .down = {},
+                                  .to = ways_in_hand_.front().to}});
       continue;
     }
     if (members_.size() == unit.first_member) {
@@ -276,15 +280,24 @@ Path Model::path(const Unit& unit, std::uint32_t subflow, const Choice& choice) 
   if (flow.destination != first.destination)
     path.to = live_attachment(flow.destination, way.to_leaf, false);
   // Over one live cable the spine has nothing to choose; over several the choice is its hash's.
-  const ResourceId down = downlinks(spine_of(choice.up), way.to_leaf);
-  if (resources_[down.value].lanes == 1)
-    path.down = last_downlink_[down.value - topology().cables().size()];
+  const SpineId spine = spine_of(choice.up);
+  if (resources_[downlinks(spine, way.to_leaf).value].lanes == 1)
+    for (const CableId cable : topology().cables_between(way.to_leaf, spine))
+      if (problem_.links->up(topology().downlink(cable)))
+        path.down = cable;
   return path;
+}
+
+Routing Model::base() const {
+  Routing routing(subflows());
+  for (const Placed& placed : placed_)
+    routing[placed.subflow] = placed.path;
+  return routing;
 }
 
 Routing Model::routing(std::span<const Choice> choices) const {
   HEDDLE_CHECK(choices.size() == units_.size());
-  Routing routing = base_;
+  Routing routing = base();
   for (std::size_t u = 0; u < units_.size(); ++u)
     for (const std::uint32_t s : members(units_[u]))
       routing[s] = path(units_[u], s, choices[u]);

@@ -124,8 +124,14 @@ class Model {
   Choice current(const Unit& unit) const;
 
   Path path(const Unit& unit, std::uint32_t subflow, const Choice& choice) const;
-  // What is placed already: fixed subflows where they run, and those that need no core.
-  const Routing& base() const { return base_; }
+  std::uint32_t subflows() const { return static_cast<std::uint32_t>(flow_of_.size()); }
+  // What is placed already: fixed subflows where they run, then those that need no core.
+  struct Placed {
+    std::uint32_t subflow{};
+    Path path;
+  };
+  std::span<const Placed> placed() const { return placed_; }
+  Routing base() const;
   // The whole routing for one choice per unit.
   Routing routing(std::span<const Choice> choices) const;
   // The placement: routing, moves with their reasons, notes.
@@ -153,7 +159,6 @@ class Model {
   std::vector<std::uint32_t>
       first_uplink_;  // by leaf and spine, and each leaf's end: place in uplinks_
   std::vector<Resource> resources_;
-  std::vector<CableId> last_downlink_;  // by bundle: the last live cable of it
   std::vector<Unit> units_;
   std::vector<std::uint32_t> members_;
   std::vector<Way> ways_;
@@ -162,7 +167,7 @@ class Model {
   std::uint32_t flow_in_hand_{~0U};
   std::vector<Way> ways_in_hand_;
   Unit unit_in_hand_;
-  Routing base_;
+  std::vector<Placed> placed_;
   std::map<std::string, std::size_t>
       notes_;  // what could not be placed, and how many subflows that holds for
 };

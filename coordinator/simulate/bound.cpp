@@ -74,9 +74,10 @@ double over_phases(const Problem& problem, const Evaluator& evaluator, double sh
 
 // Whether a subflow that needs the network has no way through it.
 bool cut_off(const Model& model, const Evaluator& evaluator) {
-  std::vector<bool> reached(model.base().size());
+  const Routing base = model.base();
+  std::vector<bool> reached(base.size());
   for (std::uint32_t s = 0; s < reached.size(); ++s)
-    reached[s] = model.base()[s].routable() || evaluator.needed_rate(model.flow_of(s)) <= 0.0;
+    reached[s] = base[s].routable() || evaluator.needed_rate(model.flow_of(s)) <= 0.0;
   for (const Model::Unit& unit : model.units())
     for (const std::uint32_t s : model.members(unit))
       reached[s] = true;

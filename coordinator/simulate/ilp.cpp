@@ -81,7 +81,7 @@ class IntegerProgram {
   }
 
   void add_variables() {
-    fullest_ = add_variable(static_cast<double>(model_.base().size()), 1.0);
+    fullest_ = add_variable(static_cast<double>(model_.subflows()), 1.0);
     for (Group& group : groups_) {
       // Only the first way in and out, as the other schemes that know no attachments.
       Model::Unit unit = model_.units()[group.units.front()];

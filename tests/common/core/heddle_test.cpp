@@ -174,8 +174,8 @@ Efficiency best_of_all(const Problem& problem) {
   std::vector<std::vector<Model::Choice>> options;
   for (const Model::Unit& unit : model.units()) {
     options.emplace_back();
-    model.for_each_choice(unit,
-                          [&](const Model::Choice& c, ResourceId, ResourceId) { options.back().push_back(c); });
+    model.for_each_choice(
+        unit, [&](const Model::Choice& c, ResourceId, ResourceId) { options.back().push_back(c); });
   }
   std::vector<std::size_t> at(options.size(), 0);
   std::vector<Model::Choice> choices(options.size());
