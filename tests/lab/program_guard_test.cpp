@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-NodePlan wanted() {
+NodePlan two_pins() {
   return plan(1, {pin("p1", "10.2.1.2", "up1"), pin("p2", "10.2.1.2", "up2")});
 }
 
@@ -38,38 +38,48 @@ struct Machine {
   }
 };
 
-// The agent process: installs, tells through the pipe, waits to be killed. Its lease was written
-// before.
-pid_t start_agent(Machine& m, Duration lease) {
-  int tell[2];
-  EXPECT_EQ(::pipe(tell), 0);
-  std::fflush(stdout);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const auto lock = AgentLock::take(m.run.path());
-    Lease mine(m.run.path(), m.boot);
-    must(mine.extend(m.clock.now() + lease));
-    Agent agent(m.leaf, m.state.path());
-    const char good = lock && agent.installs(wanted()) ? 'y' : 'n';
-    if (::write(tell[1], &good, 1) != 1)
-      ::_exit(1);
-    for (;;)
-      ::pause();
-  }
-  ::close(tell[1]);
-  char good = 0;
-  EXPECT_EQ(::read(tell[0], &good, 1), 1);
-  EXPECT_EQ(good, 'y');
-  ::close(tell[0]);
-  return child;
-}
-
 void kill_agent(pid_t agent) {
   ASSERT_EQ(::kill(agent, SIGKILL), 0);
   ASSERT_EQ(::waitpid(agent, nullptr, 0), agent);
 }
 
-TEST(SafetyRule2, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
+class WhenTheAgentIsGone : public EachEnforcer {
+ protected:
+  static NodePlan wanted() {
+    return plan(1, {pin("p1", "10.2.1.2", "up1"), pin("p2", "10.2.1.2", "up2")});
+  }
+
+  // The agent process: installs, tells through the pipe, waits to be killed. Its lease was written
+  // before.
+  static pid_t start_agent(Machine& m, Duration lease) {
+    int tell[2];
+    EXPECT_EQ(::pipe(tell), 0);
+    std::fflush(stdout);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto lock = AgentLock::take(m.run.path());
+      Lease mine(m.run.path(), m.boot);
+      must(mine.extend(m.clock.now() + lease));
+      Agent agent(m.leaf, m.state.path(), 4 << 20, {}, config());
+      const char good = lock && agent.installs(wanted()) ? 'y' : 'n';
+      if (::write(tell[1], &good, 1) != 1)
+        ::_exit(1);
+      for (;;)
+        ::pause();
+    }
+    ::close(tell[1]);
+    char good = 0;
+    EXPECT_EQ(::read(tell[0], &good, 1), 1);
+    EXPECT_EQ(good, 'y');
+    ::close(tell[0]);
+    return child;
+  }
+};
+
+using SafetyRule2Each = WhenTheAgentIsGone;
+INSTANTIATE_TEST_SUITE_P(, SafetyRule2Each, every_enforcer(), name_of_case);
+
+TEST_P(SafetyRule2Each, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
   Machine m;
   m.leaf.at_leaf.add_route(
       {.destination = net("10.2.1.2/32"), .nexthop_id = 2, .table = 77, .protocol = kOther});
@@ -83,7 +93,7 @@ TEST(SafetyRule2, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
   const GuardOutcome before = m.look(deadline - milliseconds{1});
   EXPECT_EQ(before.verdict, GuardVerdict::lease_valid);
   EXPECT_EQ(before.next, deadline);
-  EXPECT_EQ(m.leaf.pinned_routes().size(), 2U);
+  EXPECT_EQ(m.leaf.pins(), 2U);
 
   const GuardOutcome after = m.look(deadline);
   EXPECT_EQ(after.verdict, GuardVerdict::flushed);
@@ -95,19 +105,19 @@ TEST(SafetyRule2, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
   EXPECT_EQ(m.look(deadline).verdict, GuardVerdict::nothing_installed);
 }
 
-TEST(SafetyRule2, TheGuardLeavesTheEndOfALeaseToALivingAgentButNotForEver) {
+TEST_P(SafetyRule2Each, TheGuardLeavesTheEndOfALeaseToALivingAgentButNotForEver) {
   Machine m;
   const pid_t agent = start_agent(m, milliseconds{500});
   const Time deadline = must(read_lease(m.run.path())).deadline;
   EXPECT_EQ(m.look(deadline).verdict, GuardVerdict::left_to_agent);
-  EXPECT_EQ(m.leaf.pinned_routes().size(), 2U);
+  EXPECT_EQ(m.leaf.pins(), 2U);
   // It hangs.
   EXPECT_EQ(m.look(deadline + kGuardGrace).verdict, GuardVerdict::flushed);
   EXPECT_TRUE(m.leaf.nothing_pinned());
   kill_agent(agent);
 }
 
-TEST(SafetyRule2, TheGuardTakesAMissingOrDamagedLeaseOfADeadAgentForOneThatIsOver) {
+TEST_P(SafetyRule2Each, TheGuardTakesAMissingOrDamagedLeaseOfADeadAgentForOneThatIsOver) {
   for (const char* content : {"", "nonsense\n", "boot 12", "boot 99999999999999999999\n"}) {
     SCOPED_TRACE(content);
     Machine m;
@@ -125,10 +135,10 @@ TEST(SafetyRule2, TheGuardTakesAMissingOrDamagedLeaseOfADeadAgentForOneThatIsOve
   }
 }
 
-TEST(SafetyRule2, ALivingAgentRestoresWhatTheGuardTookOnceItHasANewPlan) {
+TEST_P(SafetyRule2Each, ALivingAgentRestoresWhatTheGuardTookOnceItHasANewPlan) {
   Machine m;
   {
-    Agent agent(m.leaf, m.state.path());
+    Agent agent(m.leaf, m.state.path(), 4 << 20, {}, config());
     ASSERT_TRUE(agent.installs(wanted()));
     // No lease file and no lock: the guard thinks that it is dead.
     EXPECT_EQ(m.look(m.clock.now()).verdict, GuardVerdict::flushed);
@@ -137,10 +147,10 @@ TEST(SafetyRule2, ALivingAgentRestoresWhatTheGuardTookOnceItHasANewPlan) {
     ASSERT_TRUE(agent.run_until([&] {
       return agent.programmer->counters().repairs > repairs && agent.state().installed == 2;
     }));
-    EXPECT_EQ(m.leaf.pinned_routes().size(), 2U);
+    EXPECT_EQ(m.leaf.pins(), 2U);
   }
   // And its next life knows them as its own.
-  Agent agent(m.leaf, m.state.path());
+  Agent agent(m.leaf, m.state.path(), 4 << 20, {}, config());
   ASSERT_TRUE(agent.installs(wanted()));
   EXPECT_EQ(agent.state().conflict, "");
   EXPECT_EQ(agent.programmer->counters().changes, 0U);
@@ -170,7 +180,7 @@ TEST(Flush, NamesWhatItLeavesAlone) {
   Machine m;
   {
     Agent agent(m.leaf, m.state.path());
-    ASSERT_TRUE(agent.installs(wanted()));
+    ASSERT_TRUE(agent.installs(two_pins()));
   }
   const std::uint32_t lent = m.leaf.pin_next_hops().at(0).id;
   m.leaf.at_leaf.add_route(
@@ -204,12 +214,12 @@ TEST(SafetyRule1, AnAgentWithOtherRangesTakesAwayWhatTheFormerOnesHold) {
   Machine m;
   {
     Agent agent(m.leaf, m.state.path());
-    ASSERT_TRUE(agent.installs(wanted()));
+    ASSERT_TRUE(agent.installs(two_pins()));
   }
-  ProgramConfig config = Agent::default_config();
+  ProgramConfig config = programming();
   config.ranges = kOtherRanges;
   Agent agent(m.leaf, m.state.path(), 4 << 20, {}, config);
-  ASSERT_TRUE(agent.installs(wanted()));
+  ASSERT_TRUE(agent.installs(two_pins()));
   EXPECT_TRUE(m.leaf.nothing_pinned());
   EXPECT_EQ(routes_in_other_tables(m.leaf), 2U);
   EXPECT_EQ(must(recorded_ranges(m.state.path(), m.boot)), kOtherRanges);
@@ -217,11 +227,11 @@ TEST(SafetyRule1, AnAgentWithOtherRangesTakesAwayWhatTheFormerOnesHold) {
 
 TEST(SafetyRule1, TheGuardFlushesUnderTheRecordedRangesNotTheConfiguredOnes) {
   Machine m;
-  ProgramConfig config = Agent::default_config();
+  ProgramConfig config = programming();
   config.ranges = kOtherRanges;
   {
     Agent agent(m.leaf, m.state.path(), 4 << 20, {}, config);
-    ASSERT_TRUE(agent.installs(wanted()));
+    ASSERT_TRUE(agent.installs(two_pins()));
   }
   ASSERT_EQ(routes_in_other_tables(m.leaf), 2U);
   EXPECT_EQ(m.look(m.clock.now()).verdict, GuardVerdict::flushed);
@@ -233,7 +243,7 @@ TEST(Flush, RefusesWithoutAReadableRecord) {
   Machine m;
   {
     Agent agent(m.leaf, m.state.path());
-    ASSERT_TRUE(agent.installs(wanted()));
+    ASSERT_TRUE(agent.installs(two_pins()));
   }
   std::filesystem::resize_file(m.state.path() + "/installed", 40);
   const auto refused = flush(*m.kernel, m.store, {});

@@ -1,5 +1,5 @@
-// One leaf for the tests of the programming stage: three uplinks up1 to up3, two host ports p1 and
-// p2, `main` by nexthop objects as a routing daemon would write it, and an agent's programming half
+// One leaf for the tests of the programming stage: uplinks up1 and so on, two host ports p1 and p2,
+// `main` by nexthop objects as a routing daemon would write it, and an agent's programming half
 // without the agent around it. The other ends of all cables are in one namespace. One thread.
 #pragma once
 
@@ -26,6 +26,7 @@
 #include "tests/lab/expect.h"
 #include "tests/lab/netlink.h"
 #include "tests/lab/netns.h"
+#include "tests/lab/process.h"
 
 namespace heddle::lab {
 
@@ -59,16 +60,17 @@ inline constexpr std::uint32_t kGroup = 100;
 inline constexpr std::uint8_t kOther = 99;  // another program's protocol number
 
 struct Leaf {
+  int uplinks;
   NetNamespace leaf = must(NetNamespace::create(unique_namespace_name("leaf")));
   NetNamespace beyond = must(NetNamespace::create(unique_namespace_name("beyond")));
   Netlink at_leaf = must(Netlink::open(leaf));
   Netlink at_beyond = must(Netlink::open(beyond));
 
-  Leaf() {
+  explicit Leaf(int how_many = kUplinks) : uplinks(how_many) {
     for (const char* setting : {"net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter"})
       must(leaf.set_sysctl(setting, "0"));
     must(leaf.set_sysctl("net/ipv4/ip_forward", "1"));
-    for (int s = 1; s <= kUplinks; ++s)
+    for (int s = 1; s <= uplinks; ++s)
       cable(uplink(s), "s" + std::to_string(s), network(s));
     for (int p = 1; p <= 2; ++p)
       cable("p" + std::to_string(p), "h" + std::to_string(p), "10.1." + std::to_string(p));
@@ -83,7 +85,7 @@ struct Leaf {
   // behind it.
   void write_main() {
     std::vector<std::uint32_t> all;
-    for (int s = 1; s <= kUplinks; ++s) {
+    for (int s = 1; s <= uplinks; ++s) {
       at_leaf.set_nexthop(static_cast<std::uint32_t>(s), gateway(s), uplink(s));
       all.push_back(static_cast<std::uint32_t>(s));
     }
@@ -135,23 +137,72 @@ struct Leaf {
     }
     return result;
   }
-  bool nothing_pinned() {
-    return pinned_routes().empty() && pin_next_hops().empty() && pin_rules().empty();
+  // As nft shows it; empty if it is not there.
+  std::string mark_table() {
+    const Output shown = must(capture(
+        {.words = {"/usr/sbin/nft", "-n", "list", "table", "ip", RoutingRanges{}.mark_table()},
+         .space = &leaf,
+         .log = {}},
+        std::chrono::seconds{10}));
+    return shown.status == 0 ? shown.text : std::string{};
   }
-  // The uplink that a pin for this destination in this port's table leads to; empty if there is
-  // none.
+  void nft(const std::string& command) {
+    const Output done =
+        must(capture({.words = {"/usr/sbin/nft", command}, .space = &leaf, .log = {}},
+                     std::chrono::seconds{10}));
+    ASSERT_EQ(done.status, 0) << command << ": " << done.errors;
+  }
+  // Routes to one destination, and flows with a mark.
+  std::size_t pins() {
+    std::size_t count = 0;
+    for (const RouteSeen& route : pinned_routes())
+      count += route.destination.length == 0 ? 0 : 1;
+    const std::string marks = mark_table();
+    for (std::size_t at = 0; (at = marks.find(" : 0x", at)) != std::string::npos; ++at)
+      ++count;
+    return count;
+  }
+  bool nothing_pinned() {
+    return pinned_routes().empty() && pin_next_hops().empty() && pin_rules().empty() &&
+           mark_table().empty();
+  }
+  // The uplink that a pin for this destination leads to, of what comes in by this port; empty if
+  // there is none.
   std::string pinned_to(const std::string& port, const std::string& destination) {
     for (const RuleSpec& rule : pin_rules()) {
-      if (rule.in_port != port)
+      if (rule.in_port == port)
+        return led_to(rule.table, Prefix::host(ip(destination)));
+    }
+    return marked_to(behind(port), destination, kSourcePort);
+  }
+  std::string marked_to(const std::string& source, const std::string& destination, int port) {
+    const std::string marks = mark_table();
+    const std::string flow = source + " . " + destination + " . " + std::to_string(port) + " : ";
+    const std::size_t at = marks.find(flow);
+    if (at == std::string::npos)
+      return {};
+    const auto mark =
+        static_cast<std::uint32_t>(std::stoul(marks.substr(at + flow.size(), 10), nullptr, 16));
+    for (const RuleSpec& rule : pin_rules()) {
+      if (rule.in_port.empty() && rule.table == mark)
+        return led_to(mark, Prefix{});
+    }
+    return {};
+  }
+
+  static constexpr std::uint16_t kSourcePort = 51986;
+  // The host's address: "10.1.2.2" behind p2.
+  static std::string behind(const std::string& port) { return "10.1." + port.substr(1) + ".2"; }
+
+ private:
+  std::string led_to(std::uint32_t table, const Prefix& destination) {
+    for (const RouteSeen& route : pinned_routes()) {
+      if (route.table != table || route.destination != destination)
         continue;
-      for (const RouteSeen& route : pinned_routes()) {
-        if (route.table != rule.table || route.destination != Prefix::host(ip(destination)))
-          continue;
-        for (const NexthopSeen& next_hop : pin_next_hops()) {
-          for (int s = 1; s <= kUplinks && next_hop.id == route.nexthop_id; ++s) {
-            if (next_hop.out_index == at_leaf.index_of(uplink(s)))
-              return uplink(s);
-          }
+      for (const NexthopSeen& next_hop : pin_next_hops()) {
+        for (int s = 1; s <= uplinks && next_hop.id == route.nexthop_id; ++s) {
+          if (next_hop.out_index == at_leaf.index_of(uplink(s)))
+            return uplink(s);
         }
       }
     }
@@ -162,6 +213,15 @@ struct Leaf {
 inline Pin pin(const std::string& port, const std::string& destination, const std::string& uplink) {
   return {.unit = ByPortAndDestination{.in_port = port, .destination = ip(destination)},
           .target = PortTableRoute{.out_port = uplink},
+          .reason = {}};
+}
+
+inline Pin mark(const std::string& source, const std::string& destination,
+                std::uint16_t source_port, const std::string& uplink) {
+  return {.unit =
+              ByQueuePair{
+                  .source = ip(source), .destination = ip(destination), .source_port = source_port},
+          .target = FlowMark{.out_port = uplink},
           .reason = {}};
 }
 
@@ -177,12 +237,22 @@ struct Wrap {
   std::function<std::unique_ptr<OwnershipStore>(OwnershipStore&)> store{};
 };
 
+inline ProgramConfig programming(Enforcer enforcer = Enforcer::port_tables) {
+  return {.mode = Mode::program,
+          .uplinks = {"up*"},
+          .host_ports = {"p*"},
+          .ranges = {},
+          .enforcer = enforcer};
+}
+
 // The programming half of an agent. Its directories outlive it, as those of a service do.
 struct Agent {
   Agent(const Leaf& where, const std::string& state_dir, int event_buffer_bytes = 4 << 20,
-        const Wrap& wrap = {}, ProgramConfig config = default_config()) {
+        const Wrap& wrap = {}, ProgramConfig config = programming()) {
     const InNamespace inside(where.leaf);
-    kernel = must(NetlinkKernel::open({.ranges = {}, .event_buffer_bytes = event_buffer_bytes}));
+    kernel = must(NetlinkKernel::open({.ranges = {},
+                                       .event_buffer_bytes = event_buffer_bytes,
+                                       .marks = config.enforcer == Enforcer::flow_marks}));
     if (wrap.kernel)
       wrapped_kernel = wrap.kernel(*kernel);
     store = std::make_unique<OwnershipFile>(state_dir, must(current_boot_id()));
@@ -196,10 +266,6 @@ struct Agent {
       programmer->kernel_changed(event);
     });
     must(programmer->start());
-  }
-
-  static ProgramConfig default_config() {
-    return {.mode = Mode::program, .uplinks = {"up*"}, .host_ports = {"p*"}, .ranges = {}};
   }
 
   // The agent's loop: events and deadlines, until `reached`, looked at after each step. False on
@@ -257,6 +323,33 @@ struct Agent {
   std::optional<Acknowledgement> acknowledged;
   std::size_t events{};
 };
+
+// The same test for every way of holding a path: a pin is one for what comes in by a port, for one
+// destination, whichever way it is held.
+class EachEnforcer : public testing::TestWithParam<Enforcer> {
+ protected:
+  struct Case {
+    explicit Case(Enforcer enforcer, int event_buffer_bytes = 4 << 20)
+        : agent(leaf, state.path(), event_buffer_bytes, {}, programming(enforcer)) {}
+    Leaf leaf;
+    TemporaryDirectory state;
+    Agent agent;
+  };
+  static Pin pin(const std::string& port, const std::string& destination,
+                 const std::string& uplink) {
+    return GetParam() == Enforcer::flow_marks
+               ? mark(Leaf::behind(port), destination, Leaf::kSourcePort, uplink)
+               : lab::pin(port, destination, uplink);
+  }
+  static ProgramConfig config() { return programming(GetParam()); }
+};
+
+inline std::string name_of_case(const testing::TestParamInfo<Enforcer>& info) {
+  return info.param == Enforcer::flow_marks ? "FlowMarks" : "PortTables";
+}
+inline auto every_enforcer() {
+  return testing::Values(Enforcer::port_tables, Enforcer::flow_marks);
+}
 
 inline double milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();

@@ -1,0 +1,342 @@
+// Flow marks in a real kernel: that each queue pair takes the uplink it was given, and what becomes
+// of the table of marks when others lay hands on it.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+
+#include "agent/program/flush.h"
+#include "tests/lab/program_lab.h"
+
+namespace heddle::lab {
+namespace {
+
+constexpr int kRocePort = 4791;
+constexpr int kEight = 8;
+constexpr std::size_t kPayload = 1000;
+constexpr std::size_t kWithHeaders = kPayload + 8 + 20 + 14;
+
+// A host behind p1, as far as sending goes.
+class Host {
+ public:
+  explicit Host(Leaf& leaf) : leaf_(leaf) {
+    leaf.at_beyond.add_route(
+        {.destination = net("10.2.0.0/16"), .gateway = ip("10.1.1.1"), .device = "h1"});
+    must(leaf.at_beyond.commit());
+  }
+  // Comes by `device`, if that is not the host's own, as if a spine had sent it back.
+  void send(std::uint16_t source_port, int packets, const std::string& to = "10.2.1.2",
+            const std::string& device = "h1") {
+    const int sender = must(leaf_.beyond.socket(AF_INET, SOCK_DGRAM, 0));
+    const auto address = [](const std::string& text, int port) {
+      sockaddr_in result{};
+      result.sin_family = AF_INET;
+      result.sin_port = htons(static_cast<std::uint16_t>(port));
+      result.sin_addr.s_addr = inet_addr(text.c_str());
+      return result;
+    };
+    const sockaddr_in from = address("10.1.1.2", source_port);
+    const sockaddr_in destination = address(to, kRocePort);
+    EXPECT_EQ(::bind(sender, reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
+    EXPECT_EQ(::setsockopt(sender, SOL_SOCKET, SO_BINDTODEVICE, device.c_str(),
+                           static_cast<socklen_t>(device.size())),
+              0);
+    const std::vector<char> packet(kPayload);
+    for (int i = 0; i < packets; ++i)
+      EXPECT_EQ(::sendto(sender, packet.data(), packet.size(), 0,
+                         reinterpret_cast<const sockaddr*>(&destination), sizeof destination),
+                static_cast<ssize_t>(packet.size()));
+    ::close(sender);
+  }
+  // By uplink: how many such packets' worth of bytes came out since the last call.
+  std::map<std::string, std::uint64_t> arrived() {
+    std::map<std::string, std::uint64_t> result;
+    for (const LinkSeen& link : must(leaf_.at_beyond.links())) {
+      if (link.name.front() != 's')
+        continue;
+      const std::uint64_t packets = (link.rx_bytes - seen_[link.name]) / kWithHeaders;
+      seen_[link.name] = link.rx_bytes;
+      if (packets != 0)
+        result["up" + link.name.substr(1)] = packets;
+    }
+    return result;
+  }
+
+ private:
+  Leaf& leaf_;
+  std::map<std::string, std::uint64_t> seen_;
+};
+
+struct Marked {
+  explicit Marked(int uplinks = kUplinks) : leaf(uplinks) {}
+  Leaf leaf;
+  TemporaryDirectory state;
+  Agent agent{leaf, state.path(), 4 << 20, {}, programming(Enforcer::flow_marks)};
+  Host host{leaf};
+};
+
+constexpr std::uint16_t port_of(int queue_pair) {
+  return static_cast<std::uint16_t>(50000 + 7 * queue_pair);
+}
+
+NodePlan spread(std::uint64_t generation, int queue_pairs, int uplinks, int shift = 0) {
+  std::vector<Pin> pins;
+  for (int q = 0; q < queue_pairs; ++q)
+    pins.push_back(
+        mark("10.1.1.2", "10.2.1.2", port_of(q), Leaf::uplink((q + shift) % uplinks + 1)));
+  return plan(generation, std::move(pins));
+}
+
+TEST(FlowMarks, LeadEightQueuePairsOfOneFlowOverEightChosenUplinks) {
+  Marked m(kEight);
+  ASSERT_TRUE(m.agent.programmer->capability().usable) << m.agent.programmer->capability().reason;
+  EXPECT_EQ(m.agent.programmer->capability().granularity, Granularity::queue_pair);
+  for (int shift = 0; shift < kEight; ++shift) {
+    SCOPED_TRACE(fmt::format("shifted by {}", shift));
+    ASSERT_TRUE(
+        m.agent.installs(spread(static_cast<std::uint64_t>(shift) + 1, kEight, kEight, shift)));
+    m.host.arrived();
+    // A number of packets of its own for each queue pair tells them apart.
+    std::map<std::string, std::uint64_t> expected;
+    for (int q = 0; q < kEight; ++q) {
+      m.host.send(port_of(q), 10 + q);
+      expected[Leaf::uplink((q + shift) % kEight + 1)] = static_cast<std::uint64_t>(10 + q);
+    }
+    EXPECT_EQ(m.host.arrived(), expected);
+  }
+}
+
+TEST(FlowMarks, ShowAsOneRuleOverAMapOfFlows) {
+  Marked m;
+  ASSERT_TRUE(m.agent.installs(spread(1, 2, 2)));
+  const std::string shown = m.leaf.mark_table();
+  for (const char* part :
+       {"table ip heddle-205 {\n\tcomment \"heddle flow marks 1\"", "type ifname", "\"p1\"",
+        "\"p2\"", "type ipv4_addr . ipv4_addr . inet_service : mark",
+        "10.1.1.2 . 10.2.1.2 . 50000 : 0x00004970",
+        "type filter hook prerouting priority -150; policy accept;",
+        "iifname @ports udp dport 4791 meta mark set ip saddr . ip daddr . udp sport map @flows "
+        "comment \"heddle flow marks 1\""})
+    EXPECT_NE(shown.find(part), std::string::npos) << part << "\nin\n" << shown;
+}
+
+TEST(FlowMarks, LeaveAloneWhatASpineSendsBackAndEveryOtherFlow) {
+  Marked m;
+  // All gateways are known then, also those that only `main` will use.
+  ASSERT_TRUE(m.agent.installs(spread(1, 3, 3)));
+  ASSERT_TRUE(m.agent.installs(spread(2, 1, 1)));
+  // What ECMP does with a flow, seen from another port number, and from this one coming by up3.
+  m.host.arrived();
+  int elsewhere = 0;
+  for (std::uint16_t port = 40000; port < 40020; ++port)
+    m.host.send(port, 1);
+  for (const auto& [uplink, packets] : m.host.arrived())
+    elsewhere += uplink == "up1" ? 0 : static_cast<int>(packets);
+  EXPECT_GT(elsewhere, 0) << "20 flows that have no mark all took up1";
+  // Without its mark the flow itself may be hashed onto any uplink; one that has another hash is
+  // pinned to up1 and sent back by a spine.
+  m.leaf.at_beyond.add_route({.destination = net("10.2.0.0/16"),
+                              .gateway = ip(Leaf::network(3) + ".1"),
+                              .device = "s3",
+                              .metric = 1});
+  must(m.leaf.at_beyond.commit());
+  std::vector<Pin> pins;
+  for (std::uint16_t port = 40000; port < 40020; ++port)
+    pins.push_back(mark("10.1.1.2", "10.2.1.2", port, "up1"));
+  ASSERT_TRUE(m.agent.installs(plan(3, pins)));
+  m.host.arrived();
+  for (std::uint16_t port = 40000; port < 40020; ++port)
+    m.host.send(port, 1, "10.2.1.2", "s3");
+  int returned_elsewhere = 0;
+  for (const auto& [uplink, packets] : m.host.arrived())
+    returned_elsewhere += uplink == "up1" ? 0 : static_cast<int>(packets);
+  EXPECT_EQ(returned_elsewhere, elsewhere);
+}
+
+// Nobody steps the agent here: the kernel alone takes the route away with the carrier.
+TEST(FlowMarks, FallThroughToMainWhenTheirUplinkLosesCarrier) {
+  Marked m;
+  // All gateways are known then, also those that only `main` will use.
+  ASSERT_TRUE(m.agent.installs(spread(1, 3, 3)));
+  ASSERT_TRUE(m.agent.installs(spread(2, 1, 1)));
+  m.host.arrived();
+  m.host.send(port_of(0), 20);
+  EXPECT_EQ(m.host.arrived(), (std::map<std::string, std::uint64_t>{{"up1", 20}}));
+  m.leaf.set_far_end(1, false);
+  // The kernel takes its time to see it, and tells when it has.
+  const Time end = m.agent.clock.now() + std::chrono::seconds{5};
+  while (!m.leaf.pinned_routes().empty() && m.agent.clock.now() < end) {
+    pollfd told{.fd = m.agent.kernel->fd(), .events = POLLIN, .revents = 0};
+    ::poll(&told, 1, 10);
+  }
+  EXPECT_NE(m.leaf.mark_table().find("50000 : 0x"), std::string::npos) << "the mark itself stays";
+  m.host.send(port_of(0), 20);
+  std::uint64_t arrived = 0;
+  for (const auto& [uplink, packets] : m.host.arrived())
+    arrived += packets;
+  EXPECT_EQ(arrived, 20U);
+}
+
+TEST(FlowMarks, AreRestoredWhateverSomebodyDidToTheirTable) {
+  for (const char* deed :
+       {"flush ruleset", "delete table ip heddle-205", "flush chain ip heddle-205 marking",
+        "flush map ip heddle-205 flows", "flush set ip heddle-205 ports",
+        "delete element ip heddle-205 ports { p1 }",
+        "delete element ip heddle-205 flows { 10.1.1.2 . 10.2.1.2 . 50000 }",
+        "add table ip heddle-205 { flags dormant; }"}) {
+    SCOPED_TRACE(deed);
+    Marked m;
+    ASSERT_TRUE(m.agent.installs(spread(1, 3, 3)));
+    const std::string before = m.leaf.mark_table();
+    m.leaf.nft(deed);
+    ASSERT_NE(m.leaf.mark_table(), before);
+    const Time begin = m.agent.clock.now();
+    ASSERT_TRUE(m.agent.run_until([&] {
+      return m.agent.programmer->counters().repairs > 0 && m.agent.state().installed == 3;
+    }));
+    std::printf("[ measured ] %s: restored in %.1f ms\n", deed,
+                milliseconds(m.agent.clock.now() - begin));
+    EXPECT_EQ(m.leaf.mark_table(), before);
+    EXPECT_EQ(m.agent.state().conflict, "");
+  }
+}
+
+TEST(SafetyRule1, MarksOfNobodyWeKnowAreNamedAndLeftAlone) {
+  Leaf leaf;
+  leaf.nft(
+      "add table ip heddle-205 { comment \"theirs\"; chain c { type filter hook prerouting "
+      "priority -150; }; }");
+  const TemporaryDirectory state;
+  const std::string before = leaf.mark_table();
+  Agent agent(leaf, state.path(), 4 << 20, {}, programming(Enforcer::flow_marks));
+  agent.programmer->want(spread(1, 3, 3));
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().failed.size() == 3; }));
+  EXPECT_EQ(agent.state().conflict,
+            "nft table ip heddle-205: lies in our ranges, but is not of our protocol");
+  EXPECT_EQ(leaf.mark_table(), before);
+  EXPECT_TRUE(leaf.pinned_routes().empty());
+  leaf.nft("delete table ip heddle-205");
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == 3; }));
+}
+
+TEST(SafetyRule1, OthersThingsInOurTableOfMarksStopUsAndStay) {
+  const std::map<std::string, std::string> deeds = {
+      {"add chain ip heddle-205 theirs", "chain theirs in"},
+      {"add set ip heddle-205 theirs { type mark; }", "set theirs in"},
+      {"add rule ip heddle-205 marking counter", "a rule in chain marking in"},
+      {"add element ip heddle-205 ports { eth7 }", "port eth7 in"},
+      {"add element ip heddle-205 flows { 10.1.1.2 . 10.9.9.9 . 1 : 7 }",
+       "flow 10.1.1.2:1 > 10.9.9.9 in"}};
+  for (const auto& [deed, named] : deeds) {
+    SCOPED_TRACE(deed);
+    Marked m;
+    ASSERT_TRUE(m.agent.installs(spread(1, 3, 3)));
+    m.leaf.nft(deed);
+    ASSERT_TRUE(m.agent.run_until([&] { return m.agent.state().failed.size() == 3; }));
+    EXPECT_EQ(m.agent.state().conflict,
+              named + " nft table ip heddle-205: looks like ours, but is not in our record");
+    EXPECT_EQ(m.leaf.marked_to("10.1.1.2", "10.2.1.2", port_of(0)), "");
+    const std::string left = m.leaf.mark_table();
+    EXPECT_NE(left, "");
+    const InNamespace inside(m.leaf.leaf);
+    const auto kernel = must(NetlinkKernel::open({.ranges = {}}));
+    const FlushReport report = must(flush(*kernel, *m.agent.store, {}));
+    EXPECT_EQ(report.left_alone.size(), 2U);
+    EXPECT_EQ(m.leaf.mark_table(), left);
+  }
+}
+
+TEST(SafetyRule1, OtherTablesOfPacketRulesStayThroughAWholeLife) {
+  Marked m;
+  m.leaf.nft(
+      "add table ip other { map flows { type ipv4_addr : mark; }; chain c { type filter hook "
+      "prerouting priority -150; counter meta mark set 5; }; }");
+  m.leaf.nft("add table inet heddle-205");
+  const auto others = [&] {
+    return must(capture({.words = {"/usr/sbin/nft", "-s", "list", "ruleset"},
+                         .space = &m.leaf.leaf,
+                         .log = {}},
+                        std::chrono::seconds{10}))
+        .text;
+  };
+  const std::string before = others();
+  ASSERT_TRUE(m.agent.installs(spread(1, 3, 3)));
+  EXPECT_NE(others(), before);
+  ASSERT_TRUE(m.agent.installs(spread(2, 2, 3, 1)));
+  m.agent.programmer->want_nothing("disabled");
+  ASSERT_TRUE(m.agent.run_until([&] { return m.agent.state().installed == 0; }));
+  EXPECT_EQ(others(), before);
+  EXPECT_TRUE(m.leaf.nothing_pinned());
+}
+
+TEST(FlowMarks, AreAdoptedAfterARestartWithoutOneChange) {
+  Leaf leaf;
+  const TemporaryDirectory state;
+  const ProgramConfig config = programming(Enforcer::flow_marks);
+  {
+    Agent agent(leaf, state.path(), 4 << 20, {}, config);
+    ASSERT_TRUE(agent.installs(spread(1, 5, 3)));
+  }
+  const std::string before = leaf.mark_table();
+  Agent agent(leaf, state.path(), 4 << 20, {}, config);
+  agent.settle();
+  EXPECT_EQ(agent.state().digest, digest(spread(1, 5, 3).pins));
+  ASSERT_TRUE(agent.installs(spread(1, 5, 3)));
+  EXPECT_EQ(agent.programmer->counters().changes, 0U);
+  EXPECT_EQ(leaf.mark_table(), before);
+}
+
+TEST(FlowMarks, GiveWayToPortTablesAfterARestartWithTheOtherEnforcer) {
+  Leaf leaf;
+  const TemporaryDirectory state;
+  for (const Enforcer enforcer :
+       {Enforcer::flow_marks, Enforcer::port_tables, Enforcer::flow_marks}) {
+    Agent agent(leaf, state.path(), 4 << 20, {}, programming(enforcer));
+    const bool marks = enforcer == Enforcer::flow_marks;
+    ASSERT_TRUE(agent.installs(marks ? spread(1, 3, 3) : plan(2, {pin("p1", "10.2.1.2", "up2")})));
+    EXPECT_EQ(leaf.mark_table().empty(), !marks);
+    EXPECT_EQ(leaf.pins(), marks ? 3U : 1U);
+    EXPECT_EQ(leaf.pin_rules().size(), marks ? 3U : 1U);
+  }
+}
+
+TEST(FlowMarks, CountNoPinWhoseMarkAnotherRuleOverrules) {
+  Marked m;
+  m.leaf.at_leaf.add_rule({.in_port = "p1", .table = RT_TABLE_MAIN, .priority = 1000});
+  m.leaf.commit();
+  m.agent.programmer->want(spread(1, 1, 1));
+  EXPECT_TRUE(m.agent.run_until([&] {
+    const auto now = m.agent.state();
+    return now.failed.size() == 1 &&
+           now.failed[0].reason == "not effective: the kernel looks in table 254 instead";
+  })) << m.agent.state().failed.at(0).reason;
+  EXPECT_EQ(m.agent.state().installed, 0U);
+}
+
+TEST(FlowMarks, TakeTenThousandChangesInOneTransaction) {
+  Marked m;
+  const auto many = [](std::uint64_t generation, int shift) {
+    std::vector<Pin> pins;
+    for (int n = 0; n < 10'000; ++n)
+      pins.push_back(mark("10.1.1.2", fmt::format("10.2.{}.{}", n / 250, n % 250 + 1), 50000,
+                          Leaf::uplink((n + shift) % kUplinks + 1)));
+    return plan(generation, std::move(pins));
+  };
+  const NodePlan first = many(1, 0);
+  const NodePlan second = many(2, 1);
+  for (const NodePlan* wanted : {&first, &second}) {
+    const auto changes = m.agent.programmer->counters().changes;
+    const Time begin = m.agent.clock.now();
+    ASSERT_TRUE(m.agent.installs(*wanted));
+    const double ms = milliseconds(m.agent.clock.now() - begin);
+    std::printf("[ measured ] 10,000 marks %s, read back and verified: %.1f ms\n",
+                wanted == &first ? "added" : "moved", ms);
+    EXPECT_LT(ms, 3000.0);
+    EXPECT_EQ(m.agent.programmer->counters().changes - changes, wanted == &first ? 10U : 1U)
+        << "the first makes three next hops, routes and rules besides";
+  }
+}
+
+}  // namespace
+}  // namespace heddle::lab

@@ -1,0 +1,199 @@
+// A stream of numbered packets through one leaf while its pin moves 500 times: none may be lost or
+// doubled, whichever way the pin is held.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <sys/timerfd.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "tests/lab/program_lab.h"
+#include "tests/lab/routing.h"
+
+namespace heddle::lab {
+namespace {
+
+constexpr int kMoves = 500;
+constexpr std::uint64_t kPerMillisecond = 20;
+constexpr std::size_t kHeaders = 14 + 20 + 8;  // Ethernet, IP, UDP
+constexpr std::uint16_t kRocePort = 4791;
+
+// What came out of the leaf, by any uplink, seen at their far ends.
+class Arrivals {
+ public:
+  explicit Arrivals(const Leaf& leaf)
+      : fd_(must(leaf.beyond.socket(AF_PACKET, SOCK_RAW, htons(ETH_P_IP)))) {
+    constexpr int kBuffer = 64 << 20;
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kBuffer, sizeof kBuffer);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Arrivals() {
+    stop_ = true;
+    thread_.join();
+    ::close(fd_);
+  }
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+
+  bool await(const std::function<bool()>& condition) {
+    std::unique_lock lock(mutex_);
+    return news_.wait_for(lock, std::chrono::seconds{5}, condition);
+  }
+  // Inside await()'s condition, or once nothing is sent any more.
+  int last_link{};
+  std::uint64_t received{};
+  std::uint64_t duplicates{};
+  std::uint64_t reordered{};
+
+ private:
+  void run() {
+    run_before_others();
+    std::vector<char> frame(256);
+    while (!stop_) {
+      pollfd readable{.fd = fd_, .events = POLLIN, .revents = 0};
+      if (::poll(&readable, 1, 100) <= 0)
+        continue;
+      const std::lock_guard lock(mutex_);
+      for (;;) {
+        sockaddr_ll from{};
+        socklen_t length = sizeof from;
+        const ssize_t got = ::recvfrom(fd_, frame.data(), frame.size(), MSG_DONTWAIT,
+                                       reinterpret_cast<sockaddr*>(&from), &length);
+        if (got < 0)
+          break;
+        if (from.sll_pkttype != PACKET_OUTGOING &&
+            static_cast<std::size_t>(got) >= kHeaders + sizeof(std::uint64_t))
+          take(frame.data(), from.sll_ifindex);
+      }
+      news_.notify_all();
+    }
+  }
+  void take(const char* frame, int link) {
+    std::uint16_t port{};
+    std::memcpy(&port, frame + kHeaders - 6, sizeof port);
+    if (ntohs(port) != kRocePort)
+      return;
+    std::uint64_t number{};
+    std::memcpy(&number, frame + kHeaders, sizeof number);
+    if (number >= seen_.size())
+      seen_.resize(number + 1 + (1U << 16U));
+    if (seen_[number])
+      ++duplicates;
+    else
+      ++received;
+    seen_[number] = true;
+    if (number < newest_)
+      ++reordered;
+    newest_ = std::max(newest_, number);
+    last_link = link;
+  }
+
+  int fd_;
+  std::atomic<bool> stop_{};
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::vector<bool> seen_;
+  std::uint64_t newest_{};
+  std::thread thread_;
+};
+
+// 20,000 packets a second, from the host behind p1.
+class Stream {
+ public:
+  explicit Stream(Leaf& leaf) {
+    leaf.at_beyond.add_route(
+        {.destination = net("10.2.0.0/16"), .gateway = ip("10.1.1.1"), .device = "h1"});
+    must(leaf.at_beyond.commit());
+    fd_ = must(leaf.beyond.socket(AF_INET, SOCK_DGRAM, 0));
+    const sockaddr_in own = address(Leaf::behind("p1"), Leaf::kSourcePort);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&own), sizeof own), 0);
+    thread_ = std::thread([this] { run(); });
+  }
+  // The number of packets sent in all.
+  std::uint64_t stop() {
+    stop_ = true;
+    thread_.join();
+    ::close(fd_);
+    return number_;
+  }
+
+ private:
+  static sockaddr_in address(const std::string& text, std::uint16_t port) {
+    sockaddr_in result{};
+    result.sin_family = AF_INET;
+    result.sin_port = htons(port);
+    result.sin_addr.s_addr = inet_addr(text.c_str());
+    return result;
+  }
+  void run() {
+    run_before_others();
+    const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    const itimerspec each{.it_interval = {0, 1'000'000}, .it_value = {0, 1'000'000}};
+    EXPECT_EQ(::timerfd_settime(timer, 0, &each, nullptr), 0);
+    const sockaddr_in to = address("10.2.1.2", kRocePort);
+    while (!stop_) {
+      // What was slept through is made up for, but not all at once.
+      std::uint64_t due = 0;
+      EXPECT_EQ(::read(timer, &due, sizeof due), static_cast<ssize_t>(sizeof due));
+      for (std::uint64_t i = 0; i < std::min<std::uint64_t>(due, 5) * kPerMillisecond; ++i) {
+        std::array<char, 64> payload{};
+        std::memcpy(payload.data(), &number_, sizeof number_);
+        if (::sendto(fd_, payload.data(), payload.size(), 0, reinterpret_cast<const sockaddr*>(&to),
+                     sizeof to) > 0)
+          ++number_;
+      }
+    }
+    ::close(timer);
+  }
+
+  int fd_{-1};
+  std::uint64_t number_{};
+  std::atomic<bool> stop_{};
+  std::thread thread_;
+};
+
+using NumberedStream = EachEnforcer;
+INSTANTIATE_TEST_SUITE_P(, NumberedStream, every_enforcer(), name_of_case);
+
+TEST_P(NumberedStream, LosesAndDoublesNothingInFiveHundredMoves) {
+  Case c(GetParam());
+  const auto to = [](int move) {
+    return plan(static_cast<std::uint64_t>(move) + 1,
+                {pin("p1", "10.2.1.2", Leaf::uplink(1 + move % 2))});
+  };
+  ASSERT_TRUE(c.agent.installs(to(0)));
+  const int links[] = {c.leaf.at_beyond.index_of("s1"), c.leaf.at_beyond.index_of("s2")};
+  Arrivals arrivals(c.leaf);
+  Stream stream(c.leaf);
+  EXPECT_TRUE(arrivals.await([&] { return arrivals.last_link == links[0]; }));
+  const Time begin = c.agent.clock.now();
+  int effective = 0;
+  for (int move = 1; move <= kMoves; ++move) {
+    const bool installed = c.agent.installs(to(move));
+    const bool seen = arrivals.await([&] { return arrivals.last_link == links[move % 2]; });
+    effective += installed && seen ? 1 : 0;
+  }
+  const double ms = milliseconds(c.agent.clock.now() - begin);
+  const std::uint64_t sent = stream.stop();
+  arrivals.await([&] { return arrivals.received == sent; });
+  EXPECT_EQ(effective, kMoves);
+  EXPECT_EQ(arrivals.received, sent);
+  EXPECT_EQ(arrivals.duplicates, 0U);
+  EXPECT_GT(sent, static_cast<std::uint64_t>(kMoves));
+  std::printf(
+      "[ measured ] %d moves in %.0f ms under %.0f packets/s: %llu of %llu packets came, "
+      "%llu reordered\n",
+      kMoves, ms, static_cast<double>(sent) / ms * 1000,
+      static_cast<unsigned long long>(arrivals.received), static_cast<unsigned long long>(sent),
+      static_cast<unsigned long long>(arrivals.reordered));
+}
+
+}  // namespace
+}  // namespace heddle::lab
