@@ -107,6 +107,7 @@ class Improver {
   bool insert_alike(std::uint32_t item);
   void find_chain(std::uint32_t newcomer, Vertex at, std::uint32_t full, std::uint32_t open);
   void follow_chain();
+  void go_back(std::size_t mark);
   ResourceId link_of(Vertex at, std::uint32_t spine) const;
   Vertex end_of(std::uint32_t item, bool out) const;
   std::uint64_t* open_links(Vertex at);
@@ -187,7 +188,7 @@ class Improver {
   std::uint32_t words_{};       // of a leaf's links, a bit each
   std::uint32_t each_holds_{};  // subflows, at the present price
   std::uint32_t spines_{};
-  std::uint32_t first_downlink_{};  // of the first leaf; the others' follow, by leaf and spine
+  std::uint32_t first_downlink_{};   // of the first leaf; the others' follow, by leaf and spine
   std::vector<ResourceId> uplinks_;  // by leaf and spine
   std::vector<std::uint64_t> open_;  // by leaf, out and in: its links that hold fewer, by spine
   std::vector<Shift> chain_;

@@ -13,7 +13,7 @@ namespace heddle {
 namespace {
 
 constexpr std::uint32_t kLongestChain = 400;
-constexpr int kMostEnds = 3;  // open links to begin or end with that are tried, of each leaf
+constexpr int kMostEnds = 2;  // open links to begin or end with that are tried, of each leaf
 
 }  // namespace
 
@@ -99,7 +99,28 @@ bool Improver::arrive_alike(JobId job) {
         if (state_.count(link_of(at, s)) < each_holds_)
           open[s / 64] |= std::uint64_t{1} << (s % 64);
     }
-  return std::ranges::all_of(out, [this](std::uint32_t item) { return insert_alike(item); });
+  const std::size_t mark = state_.mark();
+  if (!std::ranges::all_of(out, [this](std::uint32_t item) { return insert_alike(item); }))
+    return false;
+  go_back(mark);
+  return true;
+}
+
+// A later chain may have left the links that an earlier one took somebody from.
+void Improver::go_back(std::size_t mark) {
+  std::vector<Shift> moved;  // and where each was at first
+  ++exchange_;
+  state_.for_each_moved(mark, [&](std::uint32_t item, const Model::Choice& first) {
+    if (std::exchange(shifted_[item], exchange_) != exchange_ && first.placed() &&
+        !(first == state_.choice(item)))
+      moved.push_back({.item = item, .spine = model_.spine_of(first.up).value});
+  });
+  for (const Shift& shift : moved) {
+    const ResourceId up = link_of(end_of(shift.item, true), shift.spine);
+    if (state_.count(up) < each_holds_ &&
+        state_.count(link_of(end_of(shift.item, false), shift.spine)) < each_holds_)
+      move(shift.item, {.way = model_.units()[shift.item].first_way, .up = CableId{up.value}});
+  }
 }
 
 bool Improver::insert_alike(std::uint32_t item) {
