@@ -13,7 +13,7 @@ namespace heddle {
 namespace {
 
 constexpr std::uint32_t kLongestChain = 400;
-constexpr int kMostEnds = 2;  // open links to begin or end with that are tried, of each leaf
+constexpr int kMostEnds = 3;  // open links to begin or end with that are tried, of each leaf
 
 }  // namespace
 
