@@ -109,7 +109,7 @@ Result<void> Traffic::connect(unsigned seed) {
 Result<void> Traffic::make_pairs(unsigned seed) {
   for (const auto& each : jobs_) {
     HEDDLE_CHECK(!each->iteration_begin && !each->repeat);
-    each->pairs.clear();
+    each->flows.clear();
   }
   pairs_.clear();
   for (const auto& host : hosts_) {
@@ -125,27 +125,31 @@ Result<void> Traffic::make_pairs(unsigned seed) {
   };
   for (const auto& each : jobs_) {
     for (const Transfer& ranks : each->collective->pairs()) {
-      auto pair = std::make_unique<Pair>(
-          Pair{.job = each.get(),
-               .ranks = ranks,
-               .source = each->hosts[static_cast<std::size_t>(ranks.from)],
-               .destination = each->hosts[static_cast<std::size_t>(ranks.to)],
-               .source_port = 0,
-               .source_qpn = 0,
-               .dest_qpn = 0,
-               .sender = Sender(each->spec.window),
-               .receiver = {},
-               .owed = {}});
-      pair->source_qpn = free_qpn(*pair->source);
-      pair->source->by_qpn[pair->source_qpn] = pair.get();
-      pair->dest_qpn = free_qpn(*pair->destination);
-      pair->destination->by_qpn[pair->dest_qpn] = pair.get();
-      pair->source_port = source_port_of(pair->source_qpn, pair->dest_qpn);
-      for (Host* end : {pair->source, pair->destination})
-        if (auto used = end->port->use_source_port(pair->source_port); !used)
-          return used;
-      each->pairs[ranks] = pair.get();
-      pairs_.push_back(std::move(pair));
+      for (int share = 0; share < each->spec.queue_pairs; ++share) {
+        auto pair = std::make_unique<Pair>(
+            Pair{.job = each.get(),
+                 .ranks = ranks,
+                 .source = each->hosts[static_cast<std::size_t>(ranks.from)],
+                 .destination = each->hosts[static_cast<std::size_t>(ranks.to)],
+                 .source_port = 0,
+                 .source_qpn = 0,
+                 .dest_qpn = 0,
+                 .sender = Sender(each->spec.window),
+                 .receiver = {},
+                 .owed = {},
+                 .received = 0,
+                 .acknowledged = 0});
+        pair->source_qpn = free_qpn(*pair->source);
+        pair->source->by_qpn[pair->source_qpn] = pair.get();
+        pair->dest_qpn = free_qpn(*pair->destination);
+        pair->destination->by_qpn[pair->dest_qpn] = pair.get();
+        pair->source_port = source_port_of(pair->source_qpn, pair->dest_qpn);
+        for (Host* end : {pair->source, pair->destination})
+          if (auto used = end->port->use_source_port(pair->source_port); !used)
+            return used;
+        each->flows[ranks].pairs.push_back(pair.get());
+        pairs_.push_back(std::move(pair));
+      }
     }
   }
   return {};

@@ -36,7 +36,8 @@ struct JobSpec {
   std::vector<std::string> hosts;  // in the order of their ranks
   std::uint32_t message_bytes{};   // of each step
   Duration compute{};              // the pause between iterations
-  int window{8};                   // packets
+  int window{8};                   // packets, of each queue pair
+  int queue_pairs{1};              // that carry a message between two hosts, in equal shares
 };
 
 struct Iteration {
@@ -102,6 +103,7 @@ class Traffic {
  private:
   struct Host;
   struct Job;
+  struct Flow;
   struct Pair;
   struct Probe;
 
@@ -119,6 +121,8 @@ class Traffic {
   void answer_all();
   void pump(Pair& pair, Time now);
   void post(Job& job, const std::vector<Transfer>& messages);
+  void on_received(Pair& pair, Time now);
+  void on_acknowledged(Pair& pair, int messages, Time now);
   void settle(Job& job, Time now);
   void start_iteration(Job& job, Time now);
   void timers(Time now);

@@ -85,15 +85,12 @@ void Traffic::receive_roce(Host& host) {
     if (found == host.by_qpn.end())
       return;  // of a queue pair that is gone
     Pair& pair = *found->second;
-    Job& owner = *pair.job;
     if (packet.bth.opcode == Opcode::acknowledge) {
       const int complete = packet.syndrome == kSyndromeNak
                                ? pair.sender.on_nak(packet.bth.psn, now)
                                : pair.sender.on_ack(packet.bth.psn, now);
-      for (int i = 0; i < complete; ++i)
-        post(owner, owner.collective->on_acknowledged(pair.ranks));
       if (complete > 0)
-        settle(owner, now);
+        on_acknowledged(pair, complete, now);
       return;
     }
     const auto answer = pair.receiver.on_packet(packet.bth.opcode, packet.bth.psn,
@@ -108,11 +105,33 @@ void Traffic::receive_roce(Host& host) {
       if (answer.nak)
         pair.owed->nak = answer.nak;
     }
-    if (answer.message_complete) {
-      post(owner, owner.collective->on_received(pair.ranks));
-      settle(owner, now);
-    }
+    if (answer.message_complete)
+      on_received(pair, now);
   });
+}
+
+void Traffic::on_received(Pair& pair, Time now) {
+  ++pair.received;
+  Job& owner = *pair.job;
+  Flow& flow = owner.flows.at(pair.ranks);
+  const auto behind = [&](const Pair* each) { return each->received <= flow.received; };
+  if (std::any_of(flow.pairs.begin(), flow.pairs.end(), behind))
+    return;
+  ++flow.received;
+  post(owner, owner.collective->on_received(pair.ranks));
+  settle(owner, now);
+}
+
+void Traffic::on_acknowledged(Pair& pair, int messages, Time now) {
+  pair.acknowledged += static_cast<std::uint64_t>(messages);
+  Job& owner = *pair.job;
+  Flow& flow = owner.flows.at(pair.ranks);
+  const auto behind = [&](const Pair* each) { return each->acknowledged <= flow.acknowledged; };
+  while (std::none_of(flow.pairs.begin(), flow.pairs.end(), behind)) {
+    ++flow.acknowledged;
+    post(owner, owner.collective->on_acknowledged(pair.ranks));
+  }
+  settle(owner, now);
 }
 
 void Traffic::answer_all() {
@@ -139,8 +158,11 @@ void Traffic::receive_probes(Host& host) {
 }
 
 void Traffic::post(Job& owner, const std::vector<Transfer>& messages) {
-  for (const Transfer& message : messages)
-    owner.pairs.at(message)->sender.post(owner.spec.message_bytes);
+  for (const Transfer& message : messages) {
+    const std::vector<Pair*>& pairs = owner.flows.at(message).pairs;
+    for (Pair* const pair : pairs)
+      pair->sender.post(owner.spec.message_bytes / static_cast<std::uint32_t>(pairs.size()));
+  }
 }
 
 // Ends the iteration if that was its last event.

@@ -39,6 +39,15 @@ struct Traffic::Pair {
   Sender sender;
   Receiver receiver;
   std::optional<Receiver::Answer> owed;
+  std::uint64_t received{};  // shares of messages
+  std::uint64_t acknowledged{};
+};
+
+// All queue pairs from one host to another; a message is there when every share of it is.
+struct Traffic::Flow {
+  std::vector<Pair*> pairs;
+  std::uint64_t received{};  // whole messages
+  std::uint64_t acknowledged{};
 };
 
 struct Traffic::Host {
@@ -59,7 +68,7 @@ struct Traffic::Job {
   JobSpec spec;
   std::vector<Host*> hosts;  // by rank
   std::unique_ptr<Collective> collective;
-  std::map<Transfer, Pair*> pairs;
+  std::map<Transfer, Flow> flows;
   std::vector<Iteration> iterations;
   bool repeat{};
   std::optional<Time> iteration_begin;  // one is under way

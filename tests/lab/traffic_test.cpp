@@ -40,12 +40,13 @@ struct Lab {
   }
 
   void add(const std::string& name, Pattern pattern, std::vector<std::string> hosts,
-           std::uint32_t bytes = 65536, Duration compute = 20ms) {
+           std::uint32_t bytes = 65536, Duration compute = 20ms, int queue_pairs = 1) {
     must(traffic->add_job({.name = name,
                            .pattern = pattern,
                            .hosts = std::move(hosts),
                            .message_bytes = bytes,
-                           .compute = compute}));
+                           .compute = compute,
+                           .queue_pairs = queue_pairs}));
   }
 
   std::map<std::string, std::uint64_t> uplink_bytes(int leaf) {
@@ -95,6 +96,24 @@ TEST(Traffic, ARingsIterationLastsAsLongAsItsBytesNeed) {
   const double ideal = 2 * 16 * 4178 * 8 / 25e6 * 1e3;  // 2 steps: a ring of two
   EXPECT_GT(milliseconds, ideal * 0.75);  // the bucket gives 10 ms away after each pause
   EXPECT_LT(milliseconds, ideal * 1.25);
+}
+
+// 16 packets of each message: 4 for each of 4 queue pairs, and the step lasts as long as before.
+TEST(Traffic, SplitsEachMessageEvenlyOverItsQueuePairs) {
+  Lab lab;
+  lab.add("ring", Pattern::ring_all_reduce, {"h1-1", "h2-1"}, 65536, 20ms, 4);
+  must(lab.traffic->connect(kSeed));
+  const Time begin = boot_now();
+  lab.traffic->run();
+  must(lab.traffic->await_iterations(3, begin, 10s));
+  must(lab.traffic->finish(5s));
+  const std::size_t iterations = lab.traffic->iterations("ring").size();
+  const auto pairs = lab.traffic->pairs();
+  ASSERT_EQ(pairs.size(), 8U);
+  for (const PairReport& pair : pairs)
+    EXPECT_EQ(pair.sender.transmitted - pair.sender.retransmitted, iterations * 2 * 4);
+  const double ideal = 2 * 16 * 4178 * 8 / 25e6 * 1e3;
+  EXPECT_GT(mean_milliseconds(lab.traffic->iterations("ring")), ideal * 0.75);
 }
 
 TEST(Traffic, AllToAllFinishesWithoutLossOrRepeats) {
