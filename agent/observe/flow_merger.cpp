@@ -55,8 +55,10 @@ Result<FlowReading> FlowMerger::merge(Result<FlowReading> wire, const RdmaView& 
   merged.gap = merged.gap || rdma.gap;
 
   std::unordered_map<std::uint32_t, std::vector<const KnownQueuePair*>> by_remote;
-  for (const KnownQueuePair& pair : rdma.queue_pairs)
-    by_remote[pair.remote_qpn].push_back(&pair);
+  if (!merged.flows.empty()) {  // as where hardware sends everything
+    for (const KnownQueuePair& pair : rdma.queue_pairs)
+      by_remote[pair.remote_qpn].push_back(&pair);
+  }
   std::vector<const KnownQueuePair*> joined;
   for (FlowCounter& flow : merged.flows) {
     const auto candidates = by_remote.find(flow.dest_qpn);

@@ -11,6 +11,10 @@ namespace {
 // Connections of queue pairs that no look has found, as when processes come and go in between.
 constexpr std::size_t kMostConnections = 65'536;
 
+std::uint64_t number_of(std::uint32_t device, std::uint32_t qpn) {
+  return std::uint64_t{device} << 32U | qpn;
+}
+
 // What is looked up for each queue pair, by device and number.
 struct Tables {
   using Key = std::pair<std::uint32_t, std::uint32_t>;
@@ -124,7 +128,7 @@ void RdmaInventory::connected(std::span<const QpConnection> connections) {
   for (const QpConnection& connection : connections) {
     if (connections_.size() >= kMostConnections)
       connections_.clear();
-    connections_[{connection.device, connection.qpn}] = connection;
+    connections_[number_of(connection.device, connection.qpn)] = connection;
   }
 }
 
@@ -134,7 +138,8 @@ const RdmaInventory::Incarnation& RdmaInventory::incarnation(const PairKey& key,
   Incarnation& known = entry->second;
   const std::uint32_t remote = pair.remote_qpn.value_or(0);
   std::optional<QpConnection> connection;
-  if (const auto made = connections_.find({pair.device, pair.qpn}); made != connections_.end()) {
+  if (const auto made = connections_.find(number_of(pair.device, pair.qpn));
+      made != connections_.end()) {
     // That of an earlier queue pair of this number, whose successor was connected unseen.
     if (made->second.remote_qpn == remote)
       connection = made->second;
@@ -146,10 +151,12 @@ const RdmaInventory::Incarnation& RdmaInventory::incarnation(const PairKey& key,
     known = {.pid = pair.pid,
              .remote_qpn = remote,
              .first_seen = connection ? connection->when : now,
-             .connection = std::nullopt};
+             .connection = std::nullopt,
+             .look = {}};
   }
   if (connection)
     known.connection = connection;
+  known.look = looks_;
   return known;
 }
 
@@ -157,14 +164,14 @@ RdmaView RdmaInventory::update(const RdmaLook& look, Time now) {
   RdmaView view;
   view.gap = look.incomplete;
   const Tables tables(look);
-  std::vector<PairKey> present;
+  ++looks_;
+  view.queue_pairs.reserve(look.queue_pairs.size());
   for (const QueuePair& pair : look.queue_pairs) {
     const auto device = tables.devices.find(pair.device);
     if (device == tables.devices.end() || !pair.remote_qpn)
       continue;
     const PairKey key{{device->second->node_guid, pair.device}, pair.qpn};
     const Incarnation& incarnation = this->incarnation(key, pair, now);
-    present.push_back(key);
     KnownQueuePair known{.device = pair.device,
                          .qpn = pair.qpn,
                          .remote_qpn = *pair.remote_qpn,
@@ -187,12 +194,8 @@ RdmaView RdmaInventory::update(const RdmaLook& look, Time now) {
   }
   // What an incomplete look did not find may still be there, and would count as new when it is
   // found again.
-  if (!look.incomplete) {
-    std::ranges::sort(present);
-    std::erase_if(pairs_, [&present](const auto& entry) {
-      return !std::ranges::binary_search(present, entry.first);
-    });
-  }
+  if (!look.incomplete)
+    std::erase_if(pairs_, [this](const auto& entry) { return entry.second.look != looks_; });
   note_devices(look, view.ports);
   return view;
 }

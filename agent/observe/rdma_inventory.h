@@ -14,7 +14,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "agent/observe/rdma_values.h"
@@ -59,14 +60,23 @@ class RdmaInventory {
     std::uint32_t remote_qpn{};
     Time first_seen;
     std::optional<QpConnection> connection;
+    std::uint64_t look{};  // the last one that found it
+  };
+  struct PairHash {
+    std::size_t operator()(const PairKey& key) const noexcept {
+      constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
+      return (key.first.first * kMix ^ key.first.second) * kMix ^ key.second;
+    }
   };
 
   const Incarnation& incarnation(const PairKey& key, const QueuePair& pair, Time now);
   void note_devices(const RdmaLook& look, std::vector<RdmaPortReading>& ports);
 
-  std::map<PairKey, Incarnation> pairs_;
-  // By device index: the number is free again only after a reboot.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, QpConnection> connections_;
+  std::unordered_map<PairKey, Incarnation, PairHash> pairs_;
+  std::uint64_t looks_{};
+  // By device index, in the upper half, and queue pair number: an index is not used again before a
+  // reboot.
+  std::unordered_map<std::uint64_t, QpConnection> connections_;
   std::map<std::pair<DeviceKey, std::uint32_t>, RdmaPortReading> seen_ports_;
 };
 

@@ -32,3 +32,7 @@ target_link_libraries(heddle-growth PRIVATE heddle_core)
 # What the history costs on disk.
 add_executable(heddle-history-size ${CMAKE_CURRENT_SOURCE_DIR}/bench/history_size_main.cpp)
 target_link_libraries(heddle-history-size PRIVATE heddle_history fmt::fmt)
+
+# What a look at 10,000 queue pairs takes, from RDMA netlink to the report.
+add_executable(heddle-rdma-cost ${CMAKE_CURRENT_SOURCE_DIR}/bench/rdma_cost_main.cpp)
+target_link_libraries(heddle-rdma-cost PRIVATE heddle_agent_observe heddle_wire)
