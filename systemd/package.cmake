@@ -61,6 +61,7 @@ install(FILES coordinator/cli/heddle.bash DESTINATION share/bash-completion/comp
         COMPONENT heddle)
 install(FILES coordinator/cli/_heddle DESTINATION share/zsh/vendor-completions COMPONENT heddle)
 heddle_manual(heddle 1 coordinator/cli/heddle.1)
+heddle_manual(heddle-doc 5 common/runtime/heddle-config.5)
 
 # heddle-doc -----------------------------------------------------------------------------------------
 install(FILES README.md DESTINATION share/doc/heddle-doc COMPONENT heddle-doc)

@@ -10,6 +10,8 @@
 #include <memory>
 #include <utility>
 
+#include "coordinator/cli/command_line_parts.h"
+
 namespace heddle {
 namespace {
 
@@ -38,22 +40,28 @@ CLI::App* add_ask(CLI::App& parent, Parse& parse, const std::string& name, const
   const std::string command =
       parent.get_parent() == nullptr ? name : parent.get_name() + " " + name;
   app->callback([&parse, command, options] {
-    parse.action = Ask{command, options->arguments, {}};
+    parse.action = Ask{command, options->arguments, {}, {}};
   });
   return app;
 }
 
-void add_watched(CLI::App& parent, Parse& parse, const std::string& name, const std::string& help,
-                 const std::string& examples) {
-  auto options = std::make_shared<AskOptions>();
-  CLI::App* app = parent.add_subcommand(name, help);
+// A command that may be asked again and again; `options` has its arguments.
+CLI::App* add_watched(CLI::App& parent, Parse& parse, const std::string& name,
+                      const std::string& help, const std::string& examples,
+                      const std::shared_ptr<AskOptions>& options) {
+  CLI::App* app = add_ask(parent, parse, name, help, options);
   app->footer(examples);
   CLI::Option* watch =
       app->add_option("--watch", options->watch, "Show it again every so many seconds (2)")
           ->expected(0, 1)
           ->type_name("[SECONDS]");
-  app->callback([&parse, name, options, watch] {
-    Ask ask{name, {}, {}};
+  const std::string command =
+      parent.get_parent() == nullptr ? name : parent.get_name() + " " + name;
+  app->callback([&parse, app, command, options, watch] {
+    // A command of its own, as in `jobs explain`, has said already what is meant.
+    if (!app->get_subcommands().empty())
+      return;
+    Ask ask{command, options->arguments, {}, {}};
     if (watch->count() > 0) {
       double period = 2;
       if (!options->watch.empty() && !CLI::detail::lexical_cast(options->watch, period))
@@ -64,24 +72,65 @@ void add_watched(CLI::App& parent, Parse& parse, const std::string& name, const 
     }
     parse.action = std::move(ask);
   });
+  return app;
 }
 
 void add_queries(CLI::App& root, Parse& parse) {
-  add_watched(root, parse, "status", "The whole in a few lines",
-              "Examples:\n  heddle status\n  heddle status --watch 5\n  heddle --json status | jq "
-              ".efficiency.worst");
-  add_watched(root, parse, "agents",
-              "Every agent: what it runs, what it installed, what troubles it",
-              "Examples:\n  heddle agents\n  heddle --json agents | jq -r '.agents[] | "
-              "select(.connected | not) | .name'");
-  add_watched(root, parse, "flows", "Every RoCE flow: where it runs, where it should run",
-              "Examples:\n  heddle flows\n  heddle flows --watch");
-  add_watched(root, parse, "links", "Every link: state, load, elephants",
-              "Examples:\n  heddle links\n  heddle links --watch 1");
-  auto options = std::make_shared<AskOptions>();
-  add_ask(root, parse, "jobs", "Every job: its flows, its efficiency, its communication time",
-          options)
-      ->footer("Example:\n  heddle jobs");
+  const auto watched = [&](const char* name, const char* help, const char* examples) {
+    return add_watched(root, parse, name, help, examples, std::make_shared<AskOptions>());
+  };
+  watched("status", "The whole in a few lines",
+          "Examples:\n  heddle status\n  heddle status --watch 5\n  heddle --json status | jq "
+          ".efficiency.worst");
+  watched("agents", "Every agent: what it runs, what it installed, what troubles it",
+          "Examples:\n  heddle agents\n  heddle --json agents | jq -r '.agents[] | "
+          "select(.connected | not) | .name'");
+  watched("flows", "Every RoCE flow: where it runs, where it should run",
+          "Examples:\n  heddle flows\n  heddle flows --watch");
+  watched("links", "Every link: state, load, elephants",
+          "Examples:\n  heddle links\n  heddle links --watch 1");
+  CLI::App* jobs = watched("jobs", "Every job: its flows, its efficiency, its communication time",
+                           "Examples:\n  heddle jobs\n  heddle jobs explain llama");
+  auto job = std::make_shared<AskOptions>();
+  CLI::App* explain = add_watched(*jobs, parse, "explain",
+                                  "Why a job is slow: its slowest flow, and what holds that up",
+                                  "Example:\n  heddle jobs explain llama", job);
+  explain->add_option("JOB", job->arguments, "A job's name, as in 'heddle jobs'")
+      ->required()
+      ->expected(1);
+}
+
+void add_preview(CLI::App& plan, Parse& parse) {
+  struct Preview {
+    std::vector<std::string> down, up;
+    std::string jobs, scheme;
+  };
+  auto preview = std::make_shared<Preview>();
+  CLI::App* app = plan.add_subcommand(
+      "preview", "What would be planned, and who would gain or lose; changes nothing");
+  app->add_option("--down", preview->down, "If this spine, leaf, host or link were down")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
+  app->add_option("--up", preview->up, "If it were up")->type_name("NAME")->expected(1)->take_all();
+  app->add_option("--jobs", preview->jobs, "If the jobs of this job file ran")->type_name("FILE");
+  app->add_option("--scheme", preview->scheme, "If this scheme placed the flows")
+      ->type_name("NAME");
+  app->callback([&parse, preview] {
+    Ask ask{"plan preview", {}, {}, {}};
+    for (const auto& [option, names] :
+         {std::pair("--down", &preview->down), std::pair("--up", &preview->up)})
+      for (const std::string& name : *names)
+        ask.arguments.insert(ask.arguments.end(), {option, name});
+    if (!preview->scheme.empty())
+      ask.arguments.insert(ask.arguments.end(), {"--scheme", preview->scheme});
+    if (!preview->jobs.empty())
+      ask.files.emplace_back("--jobs", preview->jobs);
+    parse.action = std::move(ask);
+  });
+  app->footer(
+      "Examples:\n  heddle plan preview --down spine3\n  heddle plan preview --up leaf1-spine2 "
+      "--jobs next-week.yaml\n  heddle plan preview --scheme greedy");
 }
 
 void add_plan(CLI::App& root, Parse& parse) {
@@ -106,7 +155,7 @@ void add_plan(CLI::App& root, Parse& parse) {
   diff_app->callback([&parse, diff] {
     if (diff->arguments.size() == 1)
       throw CLI::ValidationError("VERSIONS", "give two versions, or none for the last two plans");
-    parse.action = Ask{"plan diff", diff->arguments, {}};
+    parse.action = Ask{"plan diff", diff->arguments, {}, {}};
   });
   diff_app->footer("Examples:\n  heddle plan diff\n  heddle plan diff 3.16 3.17");
 
@@ -121,11 +170,13 @@ void add_plan(CLI::App& root, Parse& parse) {
     std::string flow = explain->arguments.front();
     if (explain->arguments.size() == 2)
       flow += " " + explain->arguments.back();
-    parse.action = Ask{"plan explain", {flow}, {}};
+    parse.action = Ask{"plan explain", {flow}, {}, {}};
   });
   explain_app->footer(
       "Examples:\n  heddle plan explain 10.1.1.2 10.2.1.2\n  heddle plan explain 10.1.1.2:51986 "
       "10.2.1.2");
+  add_preview(*plan, parse);
+  add_plan_log(*plan, [&parse](Action action) { parse.action = std::move(action); });
 }
 
 void add_switch(CLI::App& root, Parse& parse, const std::string& name, const std::string& help) {
@@ -142,7 +193,7 @@ void add_switch(CLI::App& root, Parse& parse, const std::string& name, const std
   one->add_option("--job", scope->job, "The flows of a job")->type_name("JOB");
   one->require_option(1);
   app->callback([&parse, name, scope] {
-    Ask ask{name, {}, {}};
+    Ask ask{name, {}, {}, {}};
     if (scope->all)
       ask.arguments = {"--all"};
     if (!scope->node.empty())
@@ -186,38 +237,6 @@ void add_job(CLI::App& root, Parse& parse) {
   remove_app->footer("Example:\n  heddle job remove llama");
 }
 
-void add_keygen(CLI::App& root, Parse& parse) {
-  auto keygen = std::make_shared<Keygen>();
-  keygen->folder = ".";
-  CLI::App* app = root.add_subcommand("keygen", "Make a key pair; needs no coordinator");
-  app->add_option("NAME", keygen->name, "Whose keys: a node's name, coordinator, or a person's")
-      ->required();
-  app->add_option("--dir", keygen->folder, "Folder for NAME (secret) and NAME.pub (here)")
-      ->type_name("FOLDER");
-  app->callback([&parse, keygen] { parse.action = *keygen; });
-  app->footer(
-      "Examples:\n  heddle keygen --dir /etc/heddle/keys coordinator\n  heddle keygen leaf1");
-}
-
-void add_fabric(CLI::App& root, Parse& parse) {
-  CLI::App* fabric = root.add_subcommand("fabric", "Fabric files; needs no coordinator");
-  fabric->require_subcommand(1);
-  auto check = std::make_shared<FabricCheck>();
-  auto jobs = std::make_shared<std::string>();
-  CLI::App* app =
-      fabric->add_subcommand("check", "Say every mistake in a fabric file, and in a job file");
-  app->add_option("FILE", check->fabric, "The fabric file")->required();
-  app->add_option("--jobs", *jobs, "A job file for this fabric")->type_name("FILE");
-  app->callback([&parse, check, jobs] {
-    if (!jobs->empty())
-      check->jobs = *jobs;
-    parse.action = *check;
-  });
-  app->footer(
-      "Examples:\n  heddle fabric check fabric.yaml\n  heddle fabric check fabric.yaml --jobs "
-      "jobs.yaml");
-}
-
 struct GlobalOptions {
   std::string coordinator, key, server_key, config;
   double timeout{3};
@@ -258,9 +277,9 @@ void build(CLI::App& root, Parse& parse, GlobalOptions& options, std::string_vie
   add_plan(root, parse);
   add_switch(root, parse, "disable", "Put traffic back on ECMP, and keep it there");
   add_switch(root, parse, "enable", "Let heddle place flows again");
+  add_switching_commands(root, [&parse](Action action) { parse.action = std::move(action); });
   add_job(root, parse);
-  add_keygen(root, parse);
-  add_fabric(root, parse);
+  add_offline_commands(root, [&parse](Action action) { parse.action = std::move(action); });
   add_simulate(root, [&parse](Simulate simulate) { parse.action = std::move(simulate); });
 }
 

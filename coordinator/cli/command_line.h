@@ -1,5 +1,5 @@
-// What was typed, as a value. CLI11 is included by command_line.cpp and simulate_command.cpp alone,
-// because it costs seconds to compile. Pure: no files, no environment. Any thread.
+// What was typed, as a value. CLI11 is included by command_line*.cpp and simulate_command.cpp
+// alone, because it costs seconds to compile. Pure: no files, no environment. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "common/core/access.h"
 #include "common/core/units.h"
 #include "coordinator/cli/simulate_command.h"
 
@@ -38,7 +40,11 @@ struct ConnectionOptions {
 struct Ask {
   std::string command;  // "plan show"
   std::vector<std::string> arguments;
+  // Files that are here and whose text the coordinator needs: each becomes two more arguments, its
+  // option and the text.
+  std::vector<std::pair<std::string, std::filesystem::path>> files{};
   std::optional<Duration> watch;  // ask again after so long, for ever
+  bool follow{};                  // and then only for what came since
 };
 
 struct Keygen {
@@ -46,12 +52,34 @@ struct Keygen {
   std::string name;
 };
 
+inline constexpr const char* kAuthorisedKeys = "/etc/heddle/authorised";
+
+struct KeyAdd {
+  std::filesystem::path folder{kAuthorisedKeys};
+  std::filesystem::path file;  // NAME.pub
+  KeyRole role{};
+  std::string name{};  // empty: the file's
+};
+struct KeyList {
+  std::filesystem::path folder{kAuthorisedKeys};
+};
+struct KeyRevoke {
+  std::filesystem::path folder{kAuthorisedKeys};
+  std::string name;
+  std::optional<KeyRole> role{};
+};
+
+struct SupportBundle {
+  std::filesystem::path file;  // empty: named after the time, in the present folder
+};
+
 struct FabricCheck {
   std::filesystem::path fabric;
   std::optional<std::filesystem::path> jobs;
 };
 
-using Action = std::variant<Ask, Keygen, FabricCheck, Simulate>;
+using Action =
+    std::variant<Ask, Keygen, KeyAdd, KeyList, KeyRevoke, SupportBundle, FabricCheck, Simulate>;
 
 struct Invocation {
   ConnectionOptions connection;

@@ -14,11 +14,12 @@ _heddle() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --coordinator | --key | --server-key | --config | --timeout | --node | --rack | --job | --dir | --jobs) ((i++)) ;;
+      --down | --up | --scheme | --role | --name | --output | --waves | --spine | --leaf | --cable | --last) ((i++)) ;;
       -*) ;;
       *)
         if [[ -z $command ]]; then
           command=${COMP_WORDS[i]}
-          [[ $command == @(plan|job|fabric) ]] && group=$command
+          [[ $command == @(plan|job|jobs|fabric|key|rollout|drain) ]] && group=$command
         elif [[ -n $group && $command == "$group" ]]; then
           command="$group ${COMP_WORDS[i]}"
         fi
@@ -27,7 +28,7 @@ _heddle() {
   done
 
   case $previous in
-    --key | --server-key | --config | --jobs | --fabric | --csv | --export-routing | --import-routing)
+    --key | --server-key | --config | --jobs | --waves | --output | --fabric | --csv | --export-routing | --import-routing)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
@@ -39,16 +40,35 @@ _heddle() {
       mapfile -t COMPREPLY < <(compgen -W 'paper hard-equal hard-unequal model' -- "$word")
       return
       ;;
-    --coordinator | --timeout | --node | --rack | --job) return ;;
+    --role)
+      mapfile -t COMPREPLY < <(compgen -W 'agent viewer operator' -- "$word")
+      return
+      ;;
+    --coordinator | --timeout | --node | --rack | --job | --down | --up | --name | --spine | --leaf | --cable | --last) return ;;
   esac
 
   local words
   case $command in
-    '') words="status agents flows links jobs plan disable enable job keygen fabric simulate --version $global" ;;
-    plan) words="show diff explain $global" ;;
+    '') words="status agents flows links jobs plan rollout drain undrain disable enable job key keygen support-bundle fabric simulate --version $global" ;;
+    plan) words="show diff explain preview log $global" ;;
+    'plan preview') words="--down --up --jobs --scheme $global" ;;
+    'plan log') words="--last --follow $global" ;;
+    rollout) words="start status pause resume abort rollback $global" ;;
+    'rollout start') words="--waves $global" ;;
+    drain) words="status --spine --leaf --cable --rack $global" ;;
+    undrain) words="--spine --leaf --cable --rack $global" ;;
+    jobs) words="explain --watch $global" ;;
+    key) words="add list revoke $global" ;;
+    'key add')
+      words="--role --name --dir $global"
+      [[ $word == -* ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$word"); return; }
+      ;;
+    'key list') words="--dir $global" ;;
+    'key revoke') words="--role --dir $global" ;;
+    support-bundle) words="--output $global" ;;
     job) words="declare list remove $global" ;;
     fabric) words="check $global" ;;
-    status | agents | flows | links) words="--watch $global" ;;
+    status | agents | flows | links | 'jobs explain' | 'rollout status' | 'drain status') words="--watch $global" ;;
     disable | enable) words="--all --node --rack --job $global" ;;
     keygen) words="--dir $global" ;;
     simulate) words="$simulate $global" ;;

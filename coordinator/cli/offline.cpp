@@ -79,8 +79,8 @@ Exit make_keys(const Keygen& keygen, bool json, std::ostream& out, std::ostream&
   else
     out << fmt::format(
         "secret key  {0}      for {1} alone\n"
-        "public key  {0}.pub  for those who must know {1}: the coordinator's folder of authorised "
-        "keys, or,\n"
+        "public key  {0}.pub  for those who must know {1}: where the coordinator runs, "
+        "'heddle key add', or,\n"
         "            if it is the coordinator's, every agent and command line\n",
         file.string(), keygen.name);
   return Exit::ok;

@@ -10,21 +10,34 @@ namespace {
 
 using Renderer = std::string (*)(const Json&, bool);
 
-constexpr std::array<std::pair<std::string_view, Renderer>, 13> kRenderers{{
+constexpr auto kRenderers = std::to_array<std::pair<std::string_view, Renderer>>({
     {"status", render_status},
     {"agents", render_agents},
     {"flows", render_flows},
     {"jobs", render_jobs},
     {"job list", render_declarations},
     {"links", render_links},
+    {"fabric check", render_cables},
     {"plan show", render_plan},
     {"plan diff", render_plan_diff},
     {"plan explain", render_explanation},
+    {"plan log", render_decisions},
+    {"rollout start", render_rollout},
+    {"rollout status", render_rollout},
+    {"rollout pause", render_rollout},
+    {"rollout resume", render_rollout},
+    {"rollout abort", render_rollout},
+    {"rollout rollback", render_rollout},
+    {"drain", render_drains},
+    {"drain status", render_drains},
+    {"undrain", render_drains},
     {"disable", render_switched},
     {"enable", render_switched},
     {"job declare", render_declarations},
     {"job remove", render_declarations},
-}};
+    {"plan preview", render_preview},
+    {"jobs explain", render_job_explanation},
+});
 
 // No reply nests deeper; what does is cut off, because printing recurses.
 constexpr int kDeepest = 32;

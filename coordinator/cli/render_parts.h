@@ -13,11 +13,20 @@ std::string render_agents(const Json& reply, bool colour);
 std::string render_flows(const Json& reply, bool colour);
 std::string render_jobs(const Json& reply, bool colour);
 std::string render_links(const Json& reply, bool colour);
+std::string render_cables(const Json& reply, bool colour);
 std::string render_declarations(const Json& reply, bool colour);
 std::string render_plan(const Json& reply, bool colour);
 std::string render_plan_diff(const Json& reply, bool colour);
 std::string render_explanation(const Json& reply, bool colour);
+std::string render_rollout(const Json& reply, bool colour);
+std::string render_drains(const Json& reply, bool colour);
+std::string render_decisions(const Json& reply, bool colour);
 std::string render_switched(const Json& reply, bool colour);
+std::string render_preview(const Json& reply, bool colour);
+std::string render_job_explanation(const Json& reply, bool colour);
+
+// The counters of the ports at a flow's ends, where there are any.
+std::string render_congestion(const Json& reply, bool colour);
 
 // "0.975", coloured by whether it needs a look; "?" if unknown.
 Cell efficiency_cell(const Json& value);

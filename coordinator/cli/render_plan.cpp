@@ -87,16 +87,23 @@ std::string render_explanation(const Json& reply, bool colour) {
   if (known(member(reply, "since")))
     out += " since " + text(member(reply, "since"));
   out += "\nbecause: " + text(member(reply, "reason")) + "\n";
+  if (const Json& link = member(reply, "bottleneck"); link.is_object())
+    out += fmt::format("shares {} with {}\n", text(member(link, "link")),
+                       count(member(link, "elephants"))
+                           ? counted(*count(member(link, "elephants")), "other elephant")
+                           : std::string(kUnknown));
+  if (known(member(reply, "applies")))
+    out += fmt::format("the pin applies {}\n", text(member(reply, "applies")));
   const std::vector<Json> alternatives = elements(reply, "alternatives");
   if (alternatives.empty())
-    return out + "No other path is worth comparing.\n";
+    return out + "No other path is worth comparing.\n" + render_congestion(reply, colour);
   out += heading("Alternatives", colour);
   Table table({{"PATH"}, {"BOTTLENECK"}, {"ELEPHANTS THERE", Align::right}});
   for (const Json& path : alternatives)
     table.add({{text(member(path, "path"))},
                {text(member(path, "bottleneck"))},
                {text(member(path, "elephants"))}});
-  return out + table.text(colour);
+  return out + table.text(colour) + render_congestion(reply, colour);
 }
 
 std::string render_switched(const Json& reply, bool colour) {

@@ -1,4 +1,4 @@
-// The tables of what is: status, agents, flows, jobs, links.
+// The tables of what is: status, agents, jobs, links.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,28 +118,6 @@ std::string agent_troubles(const Json& agent) {
   return out;
 }
 
-// "10.1.1.2:51986".
-std::string endpoint(const Json& address, const Json& port) {
-  return known(port) ? text(address) + ":" + text(port) : text(address);
-}
-
-// After a reset or a gap the count is only what was seen since: ">= 1.2 GB". From samples:
-// "1.2 GB +- 37 MB".
-std::string bytes_cell(const Json& flow) {
-  std::string bytes = measured(member(flow, "bytes"), human_bytes);
-  if (const auto error = number(member(flow, "bytes_error")))
-    bytes += " +- " + human_bytes(*error);
-  return truth(member(flow, "bytes_at_least")) ? ">= " + bytes : bytes;
-}
-
-// "slurm:1234.0 (cgroup on h1-2)"; empty where no machine says so.
-std::string label_cell(const Json& flow) {
-  const Json& label = member(flow, "label");
-  if (!label.is_string())
-    return {};
-  return fmt::format("{} ({})", text(label), text(member(flow, "label_origin")));
-}
-
 // A job's labels, each with where it was read: "slurm:1234.0 (cgroup)".
 std::string labels_cell(const Json& job) {
   std::string out;
@@ -158,15 +136,6 @@ Cell job_state(const Json& job) {
   if (truth(member(job, "disabled")))
     return {origin + ", disabled", Tone::warning};
   return {origin, Tone::plain};
-}
-
-// Where a flow runs, and whether that is where it should.
-Cell path_cell(const Json& flow) {
-  const Json& observed = member(flow, "observed_path");
-  const Json& planned = member(flow, "planned_path");
-  if (truth(member(flow, "pinned")) && known(observed) && known(planned) && observed != planned)
-    return {text(observed), Tone::bad};
-  return {text(observed), Tone::plain};
 }
 
 }  // namespace
@@ -236,42 +205,6 @@ std::string render_agents(const Json& reply, bool colour) {
   std::string out = table_or(table, "No agent has said hello yet.", colour);
   if (!troubles.empty())
     out += "\n" + painted("Troubles", Tone::strong, colour) + "\n" + troubles;
-  return out;
-}
-
-std::string render_flows(const Json& reply, bool colour) {
-  Table table({{"SOURCE"},
-               {"DESTINATION"},
-               {"QP", Align::right},
-               {"JOB"},
-               {"WORKS FOR"},
-               {"KIND"},
-               {"RATE", Align::right},
-               {"BYTES", Align::right},
-               {"MESSAGE", Align::right},
-               {"RUNS ON"},
-               {"PLANNED"},
-               {"PINNED"},
-               {"SEEN BY"}});
-  for (const Json& flow : elements(reply, "flows")) {
-    const bool elephant = truth(member(flow, "elephant"));
-    table.add({{endpoint(member(flow, "source"), member(flow, "source_port"))},
-               {text(member(flow, "destination"))},
-               {text(member(flow, "dest_qpn"))},
-               {text(member(flow, "job"))},
-               {label_cell(flow)},
-               {elephant ? "elephant" : "mouse", elephant ? Tone::plain : Tone::faint},
-               {measured(member(flow, "rate_bps"), human_rate)},
-               {bytes_cell(flow)},
-               {measured(member(flow, "message_length"), human_bytes)},
-               path_cell(flow),
-               {text(member(flow, "planned_path"))},
-               {text(member(flow, "pinned"))},
-               {text(member(flow, "seen_by"))}});
-  }
-  std::string out = table_or(table, "No RoCE flow is seen.", colour);
-  if (const std::uint64_t more = count(member(reply, "untracked")).value_or(0); more > 0)
-    out += "\n" + counted(more, "more flow") + " did not fit into the coordinator's table.\n";
   return out;
 }
 

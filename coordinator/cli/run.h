@@ -28,6 +28,9 @@ struct Surroundings {
   std::string_view version;
   std::function<Result<std::unique_ptr<CoordinatorLine>>(const Settings&)> connect;
   std::function<bool(Duration)> pause;  // between two turns of --watch; false ends it
+  // What a shell command prints, errors included; for the support bundle.
+  std::function<std::string(const std::string&)> shell{};
+  WallTime now{};
 };
 
 // `arguments` without the program's own name.

@@ -8,7 +8,6 @@
 #include "common/transport/zmq_channel.h"
 #include "common/wire/codec.h"
 #include "coordinator/channel_port.h"
-#include "coordinator/cli/zmq_line.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/file_audit_log.h"
 #include "tests/common/transport/support.h"

@@ -60,7 +60,7 @@ TEST(CommandLine, WatchHasAPeriodOfTwoSecondsUnlessGiven) {
   EXPECT_EQ(refused("agents --watch 0").exit, Exit::usage);
   EXPECT_EQ(refused("agents --watch nan").exit, Exit::usage);
   EXPECT_THAT(refused("agents --watch soon").text, HasSubstr("'soon' is no number"));
-  EXPECT_EQ(refused("jobs --watch").exit, Exit::usage);
+  EXPECT_EQ(refused("plan show --watch").exit, Exit::usage);
 }
 
 TEST(CommandLine, PlanCommandsCarryTheirArguments) {
@@ -72,6 +72,42 @@ TEST(CommandLine, PlanCommandsCarryTheirArguments) {
   EXPECT_THAT(asked("plan diff 3.16 3.17").arguments, ElementsAre("3.16", "3.17"));
   EXPECT_EQ(refused("plan diff 3.16").exit, Exit::usage);
   EXPECT_EQ(refused("plan").exit, Exit::usage);
+}
+
+TEST(CommandLine, APreviewCarriesItsAssumptionsAndItsFile) {
+  EXPECT_THAT(asked("plan preview").arguments, IsEmpty());
+  const Ask ask = asked(
+      "plan preview --down spine3 --up leaf1-spine2 --down leaf2 --jobs next.yaml --scheme greedy");
+  EXPECT_EQ(ask.command, "plan preview");
+  EXPECT_THAT(ask.arguments, ElementsAre("--down", "spine3", "--down", "leaf2", "--up",
+                                         "leaf1-spine2", "--scheme", "greedy"));
+  ASSERT_EQ(ask.files.size(), 1U);
+  EXPECT_EQ(ask.files[0].first, "--jobs");
+  EXPECT_EQ(ask.files[0].second, "next.yaml");
+  EXPECT_EQ(refused("plan preview spine3").exit, Exit::usage);
+}
+
+TEST(CommandLine, AJobIsExplainedByItsName) {
+  const Ask ask = asked("jobs explain llama --watch 5");
+  EXPECT_EQ(ask.command, "jobs explain");
+  EXPECT_THAT(ask.arguments, ElementsAre("llama"));
+  EXPECT_EQ(ask.watch, Duration(std::chrono::seconds(5)));
+  EXPECT_EQ(asked("jobs --watch").command, "jobs");
+  EXPECT_EQ(refused("jobs explain").exit, Exit::usage);
+}
+
+TEST(CommandLine, KeysAreAddedWithARoleListedAndRevoked) {
+  const auto add = std::get<KeyAdd>(parsed("key add --role viewer wall.pub").action);
+  EXPECT_EQ(add.role, KeyRole::viewer_key);
+  EXPECT_EQ(add.file, "wall.pub");
+  EXPECT_EQ(add.folder, "/etc/heddle/authorised");
+  EXPECT_EQ(std::get<KeyList>(parsed("key list --dir /x").action).folder, "/x");
+  const auto revoke = std::get<KeyRevoke>(parsed("key revoke wall").action);
+  EXPECT_EQ(revoke.name, "wall");
+  EXPECT_FALSE(revoke.role);
+  EXPECT_EQ(refused("key add wall.pub").exit, Exit::usage);
+  EXPECT_EQ(std::get<SupportBundle>(parsed("support-bundle --output /tmp/b").action).file,
+            "/tmp/b");
 }
 
 TEST(CommandLine, AFlowIsOneArgumentHoweverItWasQuoted) {
@@ -117,6 +153,8 @@ TEST(CommandLine, KeygenAndFabricCheckStandAlone) {
   EXPECT_EQ(check.jobs, "j.yaml");
   EXPECT_FALSE(std::get<FabricCheck>(parsed("fabric check f.yaml").action).jobs);
   EXPECT_EQ(refused("keygen").exit, Exit::usage);
+  EXPECT_EQ(std::get<Ask>(parsed("fabric check").action).command, "fabric check");
+  EXPECT_EQ(refused("fabric check --jobs j.yaml").exit, Exit::usage) << "of which fabric?";
   EXPECT_EQ(refused("fabric").exit, Exit::usage);
 }
 

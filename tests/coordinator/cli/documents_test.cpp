@@ -63,8 +63,9 @@ TEST(Manual, HasEveryCommandAndOption) {
   std::string manual = file("heddle.1");
   manual.erase(std::remove(manual.begin(), manual.end(), '\\'), manual.end());
   for (const CommandWords& words : all_command_words()) {
-    const bool group =
-        words.command == "plan" || words.command == "job" || words.command == "fabric";
+    const bool group = words.command == "plan" || words.command == "job" ||
+                       words.command == "fabric" || words.command == "key" ||
+                       words.command == "rollout";
     if (!words.command.empty() && !group) {
       EXPECT_THAT(manual, testing::HasSubstr("heddle " + words.command));
     }
@@ -74,9 +75,40 @@ TEST(Manual, HasEveryCommandAndOption) {
 }
 
 TEST(Manual, IsSetWithoutAWarning) {
-  EXPECT_EQ(printed("LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z '" + kFolder +
-                    "heddle.1' >/dev/null"),
-            "status 0\n");
+  for (const char* page : {"coordinator/cli/heddle.1", "coordinator/heddle-coordinator.8",
+                           "agent/heddle-agent.8", "common/runtime/heddle-config.5"})
+    EXPECT_EQ(printed("LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z '" +
+                      std::string(HEDDLE_SOURCE_DIR) + "/" + page + "' >/dev/null"),
+              "status 0\n")
+        << page;
+}
+
+// A key of a configuration file begins a line of its example; those that only show their default
+// are commented out.
+TEST(Manual, DescribesEveryKeyOfTheConfigurationFiles) {
+  std::string manual;
+  {
+    std::ifstream in(std::string(HEDDLE_SOURCE_DIR) + "/common/runtime/heddle-config.5");
+    std::stringstream text;
+    text << in.rdbuf();
+    manual = text.str();
+  }
+  for (const char* example : {"coordinator.yaml.example", "agent.yaml.example"}) {
+    std::ifstream in(std::string(HEDDLE_SOURCE_DIR) + "/systemd/" + example);
+    int keys = 0;
+    for (std::string line; std::getline(in, line);) {
+      const std::size_t begin = std::min(line.find_first_not_of(" #"), line.size());
+      const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", begin);
+      const bool key = end != std::string::npos && end > begin && line[end] == ':';
+      // A sentence with a colon goes on after a blank behind "# "; a key's "#" touches it.
+      if (!key || line.find("# ") == 0)
+        continue;
+      ++keys;
+      EXPECT_THAT(manual, testing::HasSubstr(".B " + line.substr(begin, end - begin) + "\n"))
+          << example;
+    }
+    EXPECT_GT(keys, 15) << example;
+  }
 }
 
 TEST(BashCompletion, OffersEveryCommandAndOption) {

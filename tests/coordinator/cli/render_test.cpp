@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 
+#include "coordinator/cli/command_line.h"
 #include "coordinator/cli/human.h"
 #include "coordinator/cli/table.h"
 
@@ -38,15 +40,22 @@ TEST_P(RecordedReply, IsShownAsItsTable) {
 
 INSTANTIATE_TEST_SUITE_P(
     Render, RecordedReply,
-    testing::Values(Recorded{"status", "status"}, Recorded{"status", "status-idle"},
-                    Recorded{"agents", "agents"}, Recorded{"agents", "agents-none"},
-                    Recorded{"flows", "flows"}, Recorded{"jobs", "jobs"},
-                    Recorded{"job list", "job-list"}, Recorded{"links", "links"},
-                    Recorded{"plan show", "plan-show"}, Recorded{"plan show", "plan-show-empty"},
-                    Recorded{"plan diff", "plan-diff"}, Recorded{"plan diff", "plan-diff-same"},
-                    Recorded{"plan explain", "plan-explain"},
-                    Recorded{"plan explain", "plan-explain-mouse"}, Recorded{"disable", "disable"},
-                    Recorded{"enable", "enable"}),
+    testing::Values(
+        Recorded{"status", "status"}, Recorded{"status", "status-idle"},
+        Recorded{"agents", "agents"}, Recorded{"agents", "agents-none"}, Recorded{"flows", "flows"},
+        Recorded{"jobs", "jobs"}, Recorded{"job list", "job-list"}, Recorded{"links", "links"},
+                    Recorded{"fabric check", "fabric-check"},
+                    Recorded{"fabric check", "fabric-check-good"},
+        Recorded{"plan show", "plan-show"}, Recorded{"plan show", "plan-show-empty"},
+        Recorded{"plan diff", "plan-diff"}, Recorded{"plan diff", "plan-diff-same"},
+        Recorded{"plan explain", "plan-explain"}, Recorded{"plan explain", "plan-explain-mouse"},
+        Recorded{"plan preview", "plan-preview"}, Recorded{"plan preview", "plan-preview-none"},
+        Recorded{"jobs explain", "jobs-explain"}, Recorded{"jobs explain", "jobs-explain-unknown"},
+        Recorded{"rollout status", "rollout"}, Recorded{"rollout start", "rollout-none"},
+        Recorded{"rollout abort", "rollout-off"}, Recorded{"drain status", "drain"},
+        Recorded{"undrain", "drain-none"}, Recorded{"plan log", "plan-log"},
+        Recorded{"plan log", "plan-log-none"}, Recorded{"disable", "disable"},
+        Recorded{"enable", "enable"}),
     [](const testing::TestParamInfo<Recorded>& recorded_reply) {
       std::string name = recorded_reply.param.name;
       for (char& c : name)
@@ -54,6 +63,18 @@ INSTANTIATE_TEST_SUITE_P(
           c = '_';
       return name;
     });
+
+// A reply without a table of its own is shown as its JSON: nobody who adds a command is to forget
+// the table.
+TEST(Render, EveryCommandOfTheCoordinatorHasATable) {
+  static const std::set<std::string> kElsewhere{
+      "",        "plan",     "job",        "fabric",         "key",     "rollout", "keygen",
+      "key add", "key list", "key revoke", "support-bundle", "simulate"};
+  for (const CommandWords& words : all_command_words())
+    if (!kElsewhere.contains(words.command)) {
+      EXPECT_NE(render(words.command, "{}", false), "{}\n") << words.command;
+    }
+}
 
 TEST(Render, ColoursWhatNeedsALook) {
   EXPECT_EQ(render("links", recorded("links.json"), true), recorded("links.colour.txt"));
@@ -66,8 +87,9 @@ TEST(SafetyRule7, AReplyThatLacksEverythingIsShownAsUnknown) {
   const auto links = render("links", R"({"links":[{},7,null,[[]]]})", false);
   ASSERT_TRUE(links);
   EXPECT_EQ(links->find('0'), std::string::npos) << *links;
-  for (const char* command : {"status", "agents", "flows", "jobs", "job list", "links", "plan show",
-                              "plan diff", "plan explain", "disable", "enable"})
+  for (const char* command :
+       {"status", "agents", "flows", "jobs", "job list", "links", "plan show", "plan diff",
+        "plan explain", "plan preview", "jobs explain", "disable", "enable"})
     for (const char* json :
          {"{}", "[]", "null", "3", R"("x")",
           R"({"agents":[{"failed":[1],"enforcers":[[]],"conflict":3}]})",

@@ -32,7 +32,7 @@ class FakeLine final : public CoordinatorLine {
   explicit FakeLine(Coordinator& coordinator) : coordinator_(coordinator) {}
   Result<Reply> ask(const std::string& command, const std::vector<std::string>& arguments,
                     Duration) override {
-    coordinator_.questions.push_back({command, arguments, {}});
+    coordinator_.questions.push_back({command, arguments, {}, {}});
     if (coordinator_.answers.empty())
       return fail(Errc::timeout, "nobody there");
     Result<Reply> answer = coordinator_.answers.front();
@@ -89,6 +89,23 @@ class Run : public testing::Test {
   std::vector<Duration> pauses_;
 };
 
+// A check that was done and has found something is no refusal: it is shown, and told by the exit code.
+TEST_F(Run, ACheckOfCablesShowsWhatItFoundAndEndsWithOne) {
+  std::ifstream in(std::string(HEDDLE_SOURCE_DIR) +
+                   "/tests/coordinator/cli/replies/fabric-check.json");
+  std::stringstream found;
+  found << in.rdbuf();
+  Reply reply;
+  reply.exit_code = 1;
+  reply.json = found.str();
+  coordinator_.answers = {reply, reply};
+  EXPECT_EQ(run({"fabric", "check"}), Exit::failed);
+  EXPECT_THAT(out_.str(), HasSubstr("leaf1 up1 should lead to spine1 d1"));
+  EXPECT_THAT(err_.str(), IsEmpty());
+  EXPECT_EQ(run({"--json", "fabric", "check"}), Exit::failed);
+  EXPECT_EQ(out_.str(), reply.json + "\n");
+}
+
 TEST_F(Run, PrintsATableToStandardOutput) {
   answer(R"({"nodes":[{"name":"leaf1","disabled":true,"confirmed":true}]})");
   EXPECT_EQ(run({"disable", "--node", "leaf1"}), Exit::ok);
@@ -114,6 +131,16 @@ TEST_F(Run, ARefusalKeepsTheCoordinatorsExitCodeAndReason) {
   EXPECT_EQ(run({"enable", "--all"}), Exit::failed);
   refuse(77, "a code of a later version");
   EXPECT_EQ(run({"enable", "--all"}), Exit::failed);
+}
+
+TEST_F(Run, AFilesTextGoesToTheCoordinator) {
+  const std::string file = write("jobs.yaml", "jobs: []\n");
+  answer(R"({"jobs":[],"moves":[]})");
+  EXPECT_EQ(run({"plan", "preview", "--jobs", file}), Exit::ok) << err_.str();
+  EXPECT_THAT(coordinator_.questions.at(0).arguments, ElementsAre("--jobs", "jobs: []\n"));
+  EXPECT_EQ(run({"plan", "preview", "--jobs", file + ".none"}), Exit::usage);
+  EXPECT_THAT(err_.str(), HasSubstr("cannot be read"));
+  EXPECT_EQ(coordinator_.questions.size(), 1U);
 }
 
 TEST_F(Run, WithJsonAnErrorIsAnObjectToo) {
