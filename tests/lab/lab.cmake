@@ -15,7 +15,7 @@ endforeach()
 add_dependencies(heddle-demo heddle heddle-agent heddle-coordinator)
 
 set(lab_parts heddle_lab)
-foreach(part heddle_agent heddle_agent_netlink heddle_agent_observe heddle_agent_program heddle_transport)
+foreach(part heddle_agent heddle_agent_netlink heddle_agent_observe heddle_agent_program heddle_predict heddle_transport)
   if(TARGET ${part})
     list(APPEND lab_parts ${part})
   endif()
