@@ -51,6 +51,8 @@ void FlowTable::add(const std::string& node, const Report& report, Time now) {
   observer.last_report = now;
   for (const FlowDelta& delta : report.flows)
     merge(node, observer, delta, report.begin, now);
+  open_pairs_.add(node, report.queue_pairs, now);
+  host_ports_.add(node, report);
 }
 
 void FlowTable::merge(const std::string& node, const Observer& observer, const FlowDelta& delta,
@@ -73,6 +75,13 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
     found = subflows_.emplace(key, std::move(fresh)).first;
   }
   Subflow& flow = found->second;
+  own(node, delta, flow);
+  if (delta.unobservable) {
+    // It is there and may send as much as it likes: neither silent nor a sighting.
+    flow.last_active = now;
+    label(node, delta, flow);
+    return;
+  }
 
   Sighting* sighting = find(flow, node);
   if (sighting == nullptr) {
@@ -81,10 +90,12 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
                                        .vantage = vantage(node, flow),
                                        .first_seen = delta.key.first_seen,
                                        .first_ordinal = observer.ordinal,
-                                       .last_ordinal = observer.ordinal});
+                                       .last_ordinal = observer.ordinal,
+                                       .source = {}});
     sighting->bytes.fill(0);
   }
   sighting->first_seen = delta.key.first_seen;
+  sighting->source = delta.source;
   // The intervals in which the observer reported and did not name this flow were silent.
   const std::uint64_t silent_from = sighting->last_ordinal + 1;
   if (observer.ordinal - sighting->last_ordinal >= kIntervals)
@@ -125,6 +136,16 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   // Half the rate is enough to stay one, so that a flow at the threshold does not come and go.
   if (flow.elephant && (large_message || (seen && *seen >= config_.elephant_rate * 0.5)))
     flow.last_evidence = now;
+}
+
+void FlowTable::own(const std::string& node, const FlowDelta& delta, Subflow& flow) {
+  if (delta.local_qpn == 0)
+    return;
+  flow.sender = {.node = node,
+                 .qpn = delta.local_qpn,
+                 .pid = delta.pid,
+                 .peer = delta.peer,
+                 .source = delta.source};
 }
 
 // Who labelled it before is believed also when it takes the label back: the queue pair may be
@@ -199,6 +220,7 @@ Duration FlowTable::memory(const Subflow& flow) const {
 }
 
 void FlowTable::age(Time now) {
+  open_pairs_.forget(now - config_.memory);
   for (auto it = subflows_.begin(); it != subflows_.end();) {
     Subflow& flow = it->second;
     if (flow.elephant && now - flow.last_evidence > memory(flow))

@@ -15,22 +15,11 @@
 #include "common/core/flow.h"
 #include "common/core/messages.h"
 #include "common/core/topology.h"
+#include "coordinator/predict/flow_key.h"
+#include "coordinator/predict/host_ports.h"
+#include "coordinator/predict/open_pairs.h"
 
 namespace heddle {
-
-// A wire key without its first-seen time: observers date the same queue pair differently, and each
-// other's clocks are not to be compared.
-struct FlowKey {
-  IpAddress source;
-  IpAddress destination;
-  std::uint16_t source_port{};
-  std::uint32_t dest_qpn{};
-  // clang-tidy 14 takes the zero of a defaulted comparison for a pointer.
-  auto operator<=>(const FlowKey&) const = default;  // NOLINT(modernize-use-nullptr)
-};
-
-FlowKey key_of(const WireKey& key);
-std::string to_string(const FlowKey& key);
 
 // Where an observer stands on the way of the flow. In this order of trust: what was lost further on
 // was still sent.
@@ -68,6 +57,16 @@ struct Sighting {
   std::uint64_t first_ordinal{};  // of the node's reports
   std::uint64_t last_ordinal{};
   std::array<std::uint64_t, kIntervals> bytes{};
+  std::string source;  // of the node: "ebpf+rdma"
+};
+
+// The queue pair that sends a subflow, as its own machine knows it.
+struct SenderPair {
+  std::string node;  // empty: not known
+  std::uint32_t qpn{};
+  std::uint32_t pid{};  // 0: not known
+  PeerOrigin peer{};    // how that machine knows where the packets go
+  std::string source;   // its flow source
 };
 
 struct Subflow {
@@ -84,11 +83,13 @@ struct Subflow {
   std::string label;         // what its process works for; empty: not known
   std::string label_origin;  // where that was read: "cgroup"
   std::string label_node;    // and on which node
+  SenderPair sender;
   Time appeared;
   Time last_active;
   Time last_evidence;              // of being an elephant
   Time burst_began;                // in our clock: the last burst that the first sighting saw begin
   std::optional<Duration> period;  // between the beginnings of bursts
+  // Who counts its bytes; none where its queue pair is there and nobody sees what it sends.
   std::vector<Sighting> sightings;
   std::vector<Time> onsets;  // in the clock of the most trusted observer
 
@@ -121,13 +122,19 @@ class FlowTable {
   };
   std::optional<Volume> volume(const Subflow& flow) const;
 
+  // What counts from now on; what is an elephant already stays one as long as it did before.
+  void reconfigure(FlowTableConfig config) { config_ = config; }
+
   std::uint64_t untracked() const { return untracked_; }
+  const OpenPairs& open_pairs() const { return open_pairs_; }
+  const HostPorts& host_ports() const { return host_ports_; }
   const FlowTableConfig& config() const { return config_; }
 
  private:
   Vantage vantage(const std::string& node, const Subflow& flow) const;
   void merge(const std::string& node, const Observer& observer, const FlowDelta& delta, Time begin,
              Time now);
+  static void own(const std::string& node, const FlowDelta& delta, Subflow& flow);
   static void label(const std::string& node, const FlowDelta& delta, Subflow& flow);
   void locate(const std::string& node, const FlowDelta& delta, Subflow& flow) const;
   void note_onset(Subflow& flow, Time begin) const;
@@ -138,6 +145,8 @@ class FlowTable {
   FlowTableConfig config_;
   std::map<std::string, Observer> nodes_;  // never shrinks: sightings point into it
   std::map<FlowKey, Subflow> subflows_;
+  OpenPairs open_pairs_;
+  HostPorts host_ports_;
   std::uint64_t untracked_{};
 };
 

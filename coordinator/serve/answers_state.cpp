@@ -1,6 +1,5 @@
-// What is: status, agents, flows, jobs, links.
+// What is: status, agents, jobs, links.
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "coordinator/serve/answers.h"
@@ -34,41 +33,6 @@ const char* name_of(Granularity granularity) {
       return "queue-pair";
   }
   return "unknown";
-}
-
-// Where a subflow is supposed to run, and whether a pin says so.
-struct Planned {
-  std::string job;
-  const Path* path{};
-  bool pinned{};
-};
-
-std::map<FlowKey, Planned> planned_by_key(const NetworkView& view) {
-  std::map<FlowKey, Planned> planned;
-  for (std::size_t i = 0; i < view.prediction.flows.size(); ++i)
-    for (const FlowKey& key : view.prediction.flows[i].subflows)
-      planned[key].job = view.prediction.jobs[view.prediction.demand.flows[i].job.value].name;
-  std::vector<std::uint32_t> flow_of;
-  for (std::size_t i = 0; i < view.planning.flow_of.size(); ++i)
-    flow_of.insert(flow_of.end(), view.planning.problem.demand.flows[i].subflows,
-                   view.planning.flow_of[i]);
-  for (std::size_t s = 0; s < view.routing.size(); ++s) {
-    const FlowKey& key = view.prediction.flows[flow_of[s]].subflows[view.planning.subflow_of[s]];
-    const Unit& unit = view.planning.units[view.planning.problem.unit_of_subflow[s]];
-    planned[key].path = &view.routing[s];
-    planned[key].pinned = unit.pinnable && view.routing[s].crosses_core();
-  }
-  return planned;
-}
-
-// Null where every packet was counted.
-Json bytes_error(const Subflow& flow) {
-  return flow.bytes_variance > 0 ? Json(std::uint64_t(std::sqrt(flow.bytes_variance))) : Json();
-}
-
-// "cgroup on h1-2".
-Json label_origin(const Subflow& flow) {
-  return flow.label.empty() ? Json() : Json(flow.label_origin + " on " + flow.label_node);
 }
 
 // What the processes behind each job's flows work for, by their machines' word.
@@ -181,50 +145,6 @@ std::string agents_json(const NetworkView& view) {
                       {"apply_ms", milliseconds(agent.apply_time)}});
   }
   return dump({{"agents", std::move(agents)}});
-}
-
-std::string flows_json(const NetworkView& view) {
-  const std::map<FlowKey, Planned> planned = planned_by_key(view);
-  Json flows = Json::array();
-  for (const auto& [key, flow] : view.flows.subflows()) {
-    const auto place = planned.find(key);
-    const Planned* plan = place == planned.end() ? nullptr : &place->second;
-    const bool local = plan != nullptr && plan->path != nullptr && !plan->path->crosses_core();
-    Json seen_by = Json::array();
-    for (const Sighting& sighting : flow.sightings)
-      seen_by.push_back(sighting.node);
-    std::string observed = "unobservable";
-    if (flow.observed_up.valid())
-      observed =
-          to_string(view.topology,
-                    Path{.from = flow.entry, .up = flow.observed_up, .down = {}, .to = flow.entry});
-    else if (local)
-      observed = "local";
-    const bool has_path = plan != nullptr && plan->path != nullptr;
-    const bool pinned = plan != nullptr && plan->pinned;
-    flows.push_back({{"source", to_string(key.source)},
-                     {"destination", to_string(key.destination)},
-                     {"source_port", key.source_port},
-                     {"dest_qpn", key.dest_qpn},
-                     {"job", plan != nullptr ? Json(plan->job) : Json()},
-                     {"elephant", flow.elephant},
-                     {"rate_bps", rate(view.flows.rate(flow, view.now))},
-                     {"bytes", flow.bytes.value},
-                     {"bytes_at_least", flow.reset},
-                     {"bytes_error", bytes_error(flow)},
-                     {"label", flow.label.empty() ? Json() : Json(flow.label)},
-                     {"label_origin", label_origin(flow)},
-                     {"message_length",
-                      flow.message_length.value > 0 ? Json(flow.message_length.value) : Json()},
-                     {"period_ms", milliseconds(flow.period)},
-                     {"planned_path", has_path && (pinned || local)
-                                          ? Json(to_string(view.topology, *plan->path))
-                                          : Json("ecmp")},
-                     {"observed_path", observed},
-                     {"pinned", pinned},
-                     {"seen_by", std::move(seen_by)}});
-  }
-  return dump({{"flows", std::move(flows)}, {"untracked", view.flows.untracked()}});
 }
 
 std::string jobs_json(const NetworkView& view) {

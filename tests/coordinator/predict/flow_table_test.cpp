@@ -182,5 +182,36 @@ TEST_F(FlowTableTest, AddsTheErrorsOfEstimatesAsIndependent) {
   EXPECT_DOUBLE_EQ(only().bytes_variance, 500.0 * 500.0);
 }
 
+// A host's queue pair on hardware that cannot count: it is there, and what it sends is not zero.
+TEST_F(FlowTableTest, SafetyRule7KeepsAFlowThatNobodySeesWithoutBytesOrRate) {
+  FlowDelta pair = delta(key, 0);
+  pair.unobservable = true;
+  pair.local_qpn = 178;
+  pair.pid = 197;
+  pair.peer = PeerOrigin::cm;
+  for (int i = 0; i < 15; ++i) {
+    report("h1-1", {pair});
+    pass();
+    table.age(now);
+  }
+  EXPECT_TRUE(only().sightings.empty());
+  EXPECT_FALSE(table.rate(only(), now));
+  EXPECT_FALSE(only().elephant);
+  EXPECT_EQ(only().sender.node, "h1-1");
+  EXPECT_EQ(only().sender.qpn, 178U);
+  EXPECT_EQ(only().sender.pid, 197U);
+  // A leaf sees its packets: now they are counted.
+  report("leaf1", {delta(key, 1000, "up1")});
+  report("h1-1", {pair});
+  EXPECT_EQ(only().bytes, Bytes{1000});
+  EXPECT_EQ(only().sender.qpn, 178U);
+  for (int i = 0; i < 12; ++i) {
+    report("h1-1", {});
+    pass();
+    table.age(now);
+  }
+  EXPECT_TRUE(table.subflows().empty()) << "its queue pair has ended";
+}
+
 }  // namespace
 }  // namespace heddle

@@ -162,5 +162,87 @@ TEST(PlanDiffs, NameWhatIsSetAndWhatIsRemoved) {
   EXPECT_EQ(change["removed"][0]["unit"], to_string(other.unit));
 }
 
+TEST_F(AnswersTest, SafetyRule7ShowAQueuePairWhoseBytesNobodySees) {
+  FlowDelta pair = delta(wire_key(address(1, 1), address(2, 1), 51986, 200), 0);
+  pair.unobservable = true;
+  pair.local_qpn = 178;
+  pair.pid = 197;
+  pair.peer = PeerOrigin::cm;
+  pair.source = "rdma";
+  Report report = testing::report_of(1, Time(98s), 1s, {pair}, {{"eth0", true, 1000, 0}});
+  flows.add("h1-1", report, Time(99s));
+  report.number = 2;
+  report.ports[0].tx_bytes = 2'001'000;
+  flows.add("h1-1", report, Time(100s));
+  const json answer = json::parse(flows_json(view()));
+  ASSERT_EQ(answer["flows"].size(), 1U);
+  const json flow = answer["flows"][0];
+  EXPECT_EQ(flow["bytes"], "unobservable");
+  EXPECT_EQ(flow["rate_bps"], "unobservable");
+  EXPECT_EQ(flow["local_qpn"], 178);
+  EXPECT_EQ(flow["pid"], 197);
+  EXPECT_EQ(flow["sender"], "h1-1");
+  EXPECT_EQ(flow["peer"], "rdma_cm");
+  EXPECT_EQ(flow["sources"], json::array({"h1-1:rdma"}));
+  // 2 MB in a second, and no flow to explain them.
+  const json sends = answer["ports"][0];
+  EXPECT_EQ(sends["node"], "h1-1");
+  EXPECT_EQ(sends["rate_bps"], 16e6);
+  EXPECT_EQ(sends["explained_bps"], 0.0);
+  EXPECT_EQ(sends["unexplained_bps"], 16e6);
+}
+
+TEST_F(AnswersTest, MarkWhatBothEndsQueuePairsImplyAsInferredUntilTrafficConfirmsIt) {
+  Report one = testing::report_of(1, Time(99s), 1s, {});
+  one.queue_pairs = {{address(1, 1), 178, 200, 11}};
+  Report other = testing::report_of(1, Time(99s), 1s, {});
+  other.queue_pairs = {{address(2, 1), 200, 178, 22}};
+  flows.add("h1-1", one, Time(100s));
+  flows.add("h2-1", other, Time(100s));
+  json rows = json::parse(flows_json(view()))["flows"];
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["source"], "10.1.1.2");
+  EXPECT_EQ(rows[0]["destination"], "10.2.1.2");
+  EXPECT_EQ(rows[0]["source_port"], 51986);
+  EXPECT_EQ(rows[0]["dest_qpn"], 200);
+  EXPECT_EQ(rows[0]["local_qpn"], 178);
+  EXPECT_EQ(rows[0]["pid"], 11);
+  EXPECT_EQ(rows[0]["peer"], "inferred");
+  EXPECT_EQ(rows[0]["bytes"], "unobservable");
+
+  // A leaf sees packets of that key.
+  flows.add(
+      "leaf1",
+      testing::report_of(1, Time(99s), 1s,
+                         {delta(wire_key(address(1, 1), address(2, 1), 51986, 200), 4096, "up1")}),
+      Time(100s));
+  rows = json::parse(flows_json(view()))["flows"];
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["peer"], "wire");
+  EXPECT_EQ(rows[0]["bytes"], 4096);
+  EXPECT_EQ(rows[0]["local_qpn"], 178);
+  EXPECT_EQ(rows[0]["sender"], "h1-1");
+  EXPECT_EQ(rows[1]["peer"], "inferred") << "the other direction";
+}
+
+TEST_F(AnswersTest, SafetyRule7GuessNoPeerAmongSeveral) {
+  const auto pairs = [](const IpAddress& own, std::uint32_t qpn, std::uint32_t remote) {
+    Report report = testing::report_of(1, Time(99s), 1s, {});
+    report.queue_pairs = {{own, qpn, remote, 1}};
+    return report;
+  };
+  flows.add("h1-1", pairs(address(1, 1), 178, 200), Time(100s));
+  flows.add("h2-1", pairs(address(2, 1), 200, 178), Time(100s));
+  flows.add("h2-2", pairs(address(2, 2), 200, 178), Time(100s));
+  std::size_t of_h1 = 0;
+  const json answer = json::parse(flows_json(view()));
+  for (const json& row : answer["flows"])
+    if (row["sender"] == "h1-1") {
+      ++of_h1;
+      EXPECT_EQ(row["destination"], "unobservable");
+    }
+  EXPECT_EQ(of_h1, 1U);
+}
+
 }  // namespace
 }  // namespace heddle

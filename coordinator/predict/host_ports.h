@@ -1,0 +1,37 @@
+// What the ports of hosts sent as a whole, to hold against the flows that are seen of them: the
+// difference is traffic that nobody explains. RDMA's own counters where a port has them, because
+// what hardware sends by RDMA passes by the interface's.
+//
+// Thread: the event loop's. Lifetime: the coordinator's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/core/messages.h"
+#include "common/core/units.h"
+
+namespace heddle {
+
+struct HostPort {
+  std::string device;        // of RDMA; empty: none
+  std::optional<Rate> sent;  // nothing: not known (yet)
+  bool by_rdma{};            // counted by RDMA's own counters
+  bool hidden{};             // its device is in another network namespace
+};
+
+class HostPorts {
+ public:
+  void add(const std::string& node, const Report& report);
+  // By node and interface.
+  const std::map<std::pair<std::string, std::string>, HostPort>& ports() const { return ports_; }
+
+ private:
+  std::map<std::pair<std::string, std::string>, HostPort> ports_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> before_;  // interfaces' counters
+};
+
+}  // namespace heddle

@@ -1,0 +1,64 @@
+#include "coordinator/predict/host_ports.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/small_fabric.h"
+
+namespace heddle {
+namespace {
+
+using namespace std::chrono_literals;
+
+Report report(std::uint64_t tx_bytes, std::vector<PortCount> counts, bool hidden = false) {
+  Report result = testing::report_of(1, Time{}, 2s, {}, {{"eth0", true, tx_bytes, 0}});
+  result.rdma_ports = {{"mlx5_0", 1, "eth0", 7, hidden, std::move(counts)}};
+  return result;
+}
+
+const HostPort& eth0(const HostPorts& ports) {
+  return ports.ports().at({"h1-1", "eth0"});
+}
+
+// 1,000 octets in 2 s are 4,000 bit/s.
+TEST(HostPorts, CountByTheInterfaceWhereRdmaDoesNot) {
+  HostPorts ports;
+  ports.add("h1-1", report(5'000, {}));
+  EXPECT_FALSE(eth0(ports).sent) << "not before two reports";
+  ports.add("h1-1", report(6'000, {}));
+  EXPECT_EQ(eth0(ports).sent, Rate{4'000});
+  EXPECT_FALSE(eth0(ports).by_rdma);
+  EXPECT_EQ(eth0(ports).device, "mlx5_0");
+}
+
+TEST(HostPorts, CountByRdmaWhereItCounts) {
+  HostPorts ports;
+  ports.add("h1-1", report(0, {{"tx_bytes", 2'000'000, false}}));
+  EXPECT_EQ(eth0(ports).sent, Rate{8e6});
+  EXPECT_TRUE(eth0(ports).by_rdma);
+}
+
+TEST(SafetyRule7, AHostPortsResetIsNotItsRate) {
+  HostPorts ports;
+  ports.add("h1-1", report(5'000, {}));
+  ports.add("h1-1", report(100, {}));
+  EXPECT_FALSE(eth0(ports).sent);
+  ports.add("h1-1", report(200, {{"tx_bytes", 3, true}}));
+  EXPECT_FALSE(eth0(ports).sent);
+}
+
+TEST(HostPorts, SayWhatIsHidden) {
+  HostPorts ports;
+  ports.add("h1-1", report(5'000, {}, true));
+  EXPECT_TRUE(eth0(ports).hidden);
+}
+
+TEST(HostPorts, KeepNodesApart) {
+  HostPorts ports;
+  ports.add("h1-1", report(5'000, {}));
+  ports.add("h1-2", report(1, {}));
+  ports.add("h1-1", report(6'000, {}));
+  EXPECT_EQ(eth0(ports).sent, Rate{4'000});
+}
+
+}  // namespace
+}  // namespace heddle
