@@ -78,6 +78,11 @@ PsampleSource::PsampleSource(std::vector<std::string> leaving, std::vector<std::
       entering_(std::move(entering)),
       receiver_(flows_, 0),
       fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_GENERIC)) {
+  // Without an address of its own a socket counts as the kernel itself, which hears none of its own
+  // multicasts.
+  sockaddr_nl own{};
+  own.nl_family = AF_NETLINK;
+  (void)::bind(fd_, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
   const int size = kReceiveBuffer;
   if (::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) != 0)
     (void)::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));

@@ -135,6 +135,15 @@ TEST(SampleReceiver, HandsDatagramsToARecording) {
   EXPECT_EQ(recorded, message(1));
 }
 
+// The kernel passes over sockets without an address when it hands out samples.
+TEST(PsampleSource, ListensWithAnAddressOfItsOwn) {
+  const PsampleSource source({"up*"}, {"p*"});
+  sockaddr_nl own{};
+  socklen_t length = sizeof(own);
+  ASSERT_EQ(::getsockname(source.fd(), reinterpret_cast<sockaddr*>(&own), &length), 0);
+  EXPECT_NE(own.nl_pid, 0U);
+}
+
 TEST(PsampleSource, SaysWhatIsMissingWhereNothingIsSampled) {
   PsampleSource source({"up*"}, {"p*"});
   const std::vector<SourceCapability> found = source.probe();
