@@ -87,6 +87,11 @@ void Agent::kernel_changed(const KernelEvent& event) {
     links_changed_ = true;
 }
 
+void Agent::reconfigure(const AgentConfig& next) {
+  config_.lease = next.lease;
+  session_.set_longest_lease(next.lease);
+}
+
 void Agent::switch_turned() {
   session_.switch_turned(parts_.clock.now());
 }

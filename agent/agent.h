@@ -62,6 +62,8 @@ class Agent {
   void received(Payload payload);
   void kernel_changed(const KernelEvent& event);
   void switch_turned();
+  // The configuration was read again; takes from it what may change while the agent runs.
+  void reconfigure(const AgentConfig& next);
 
   Time next_deadline() const;
   void step();

@@ -96,6 +96,30 @@ std::vector<std::string> AgentConfig::watched_ports() const {
   return ports;
 }
 
+std::vector<std::string> needs_restart(const AgentConfig& now, const AgentConfig& next) {
+  std::vector<std::string> keys;
+  const auto compare = [&keys](const char* key, const auto& a, const auto& b) {
+    if (!(a == b))
+      keys.emplace_back(key);
+  };
+  compare("node", now.node, next.node);
+  compare("role", now.role, next.role);
+  compare("mode", now.mode, next.mode);
+  compare("coordinator.endpoint", now.endpoint, next.endpoint);
+  compare("coordinator.plain", now.plain, next.plain);
+  compare("coordinator.public_key", now.coordinator_key, next.coordinator_key);
+  compare("key", now.key, next.key);
+  compare("state_dir", now.state_dir, next.state_dir);
+  compare("run_dir", now.run_dir, next.run_dir);
+  compare("lldp", now.lldp, next.lldp);
+  compare("report_interval_ms", now.report_interval, next.report_interval);
+  compare("uplinks", now.uplinks, next.uplinks);
+  compare("host_ports", now.host_ports, next.host_ports);
+  compare("enforcer", now.enforcer, next.enforcer);
+  compare("routing", now.routing, next.routing);
+  return keys;
+}
+
 Result<AgentConfig> load_agent_config(const std::filesystem::path& file) {
   return ConfigReader::load(file).and_then(read_config);
 }

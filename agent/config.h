@@ -1,4 +1,4 @@
-// The agent's configuration file, read once at start. systemd/agent.yaml.example is its
+// The agent's configuration file, read at start and on SIGHUP. systemd/agent.yaml.example is its
 // documentation; a test keeps the two together.
 #pragma once
 
@@ -42,6 +42,9 @@ struct AgentConfig {
   // Where flows are counted: where a choice of path shows on a leaf, wherever they leave on a host.
   std::vector<std::string> watched_ports() const;
 };
+
+// The keys whose new values wait for a restart: all but lease_s and log_level.
+std::vector<std::string> needs_restart(const AgentConfig& now, const AgentConfig& next);
 
 // Errc::io if the file cannot be read; otherwise every mistake, each with file, line and key.
 Result<AgentConfig> load_agent_config(const std::filesystem::path& file);

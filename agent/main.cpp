@@ -58,6 +58,7 @@ namespace heddle {
 namespace {
 
 constexpr const char* kSoftware = "heddle-agent " HEDDLE_VERSION;
+
 Result<void> make_directory(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -101,7 +102,23 @@ std::uint64_t draw_instance() {
   return instance;
 }
 
-int run(const AgentConfig& config, const std::string& boot_id) {
+// A file that is wrong changes nothing; what cannot change while we run is named.
+void reload(const std::filesystem::path& file, const AgentConfig& running, Agent& agent) {
+  const Result<AgentConfig> next = load_agent_config(file);
+  if (!next) {
+    log_error("the configuration stays as it was: {}", next.error().message);
+    return;
+  }
+  agent.reconfigure(*next);
+  set_log_level(next->log_level);
+  std::string waiting;
+  for (const std::string& key : needs_restart(running, *next))
+    waiting += (waiting.empty() ? "" : ", ") + key;
+  log_info("the configuration was read again{}{}",
+           waiting.empty() ? "" : "; these wait for a restart: ", waiting);
+}
+
+int run(const AgentConfig& config, const std::filesystem::path& file, const std::string& boot_id) {
   // ZeroMQ's threads would get heaps of their own, which cost more than they hold.
   mallopt(M_ARENA_MAX, 1);
   for (const std::filesystem::path& directory : {config.state_dir, config.run_dir}) {
@@ -121,6 +138,11 @@ int run(const AgentConfig& config, const std::string& boot_id) {
   const Result<EventSource> interrupt = events.on_signal(SIGINT, [&] { events.stop(); });
   if (!terminate || !interrupt)
     return explain((terminate ? interrupt : terminate).error());
+
+  std::function<void()> read_again = [] {};  // until there is an agent to tell
+  const Result<EventSource> hang_up = events.on_signal(SIGHUP, [&] { read_again(); });
+  if (!hang_up)
+    return explain(hang_up.error());
 
   const SystemClock clock;
   FileStore store(config.state_dir, config.run_dir, boot_id);
@@ -155,6 +177,8 @@ int run(const AgentConfig& config, const std::string& boot_id) {
                .channel = **channel,
                .clock = clock,
                .cables = &cables});
+
+  read_again = [&] { reload(file, config, agent); };
 
   // Every event ends in a step, which does what is due and says when to come again.
   EventSource timer;
@@ -343,7 +367,7 @@ int execute(const Arguments& arguments) {
   }
   set_log_level(config->log_level);
   if (command == "run")
-    return run(*config, *boot_id);
+    return run(*config, arguments.config, *boot_id);
   if (command == "enable")
     return enable_command(*config);
 

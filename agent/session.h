@@ -70,6 +70,8 @@ class Session {
   void received(Time now, const Envelope& envelope);
   // What hello said of this node's abilities is no longer so: it is said again where it was heard.
   void abilities_changed(Time now);
+  // The longest lease that is granted from the coordinator's next word on.
+  void set_longest_lease(Duration lease) { config_.longest_lease = lease; }
   // Somebody on this machine may have turned the off switch.
   void switch_turned(Time now);
   void tick(Time now);

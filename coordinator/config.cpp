@@ -13,6 +13,24 @@ namespace heddle {
 
 using namespace std::chrono_literals;
 
+std::vector<std::string> needs_restart(const CoordinatorConfig& now,
+                                       const CoordinatorConfig& next) {
+  std::vector<std::string> keys;
+  const auto compare = [&keys](const char* key, const auto& a, const auto& b) {
+    if (!(a == b))
+      keys.emplace_back(key);
+  };
+  compare("fabric", now.fabric, next.fabric);
+  compare("listen", now.listen, next.listen);
+  compare("plain", now.plain, next.plain);
+  compare("key", now.key, next.key);
+  compare("authorised_keys", now.authorised_keys, next.authorised_keys);
+  compare("state_dir", now.state_dir, next.state_dir);
+  compare("history_days", now.history, next.history);
+  compare("optimiser", now.optimiser, next.optimiser);
+  return keys;
+}
+
 Result<CoordinatorConfig> load_coordinator_config(const std::filesystem::path& file) {
   Result<ConfigReader> reader = ConfigReader::load(file);
   if (!reader)

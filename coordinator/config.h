@@ -1,10 +1,11 @@
 // The coordinator's configuration file (systemd/coordinator.yaml.example describes every key).
 //
-// Read once at start; values.
+// Read at start and on SIGHUP; values.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/core/result.h"
 #include "common/core/units.h"
@@ -30,6 +31,9 @@ struct CoordinatorConfig {
   Bytes elephant_message{1 << 20};
   std::string log_level{"info"};
 };
+
+// The keys whose new values wait for a restart; the others hold once they are read again.
+std::vector<std::string> needs_restart(const CoordinatorConfig& now, const CoordinatorConfig& next);
 
 // Every mistake, each with file, line and key.
 Result<CoordinatorConfig> load_coordinator_config(const std::filesystem::path& file);

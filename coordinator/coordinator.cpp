@@ -194,6 +194,15 @@ Time Coordinator::next_deadline() const {
   return next;
 }
 
+void Coordinator::reconfigure(CoordinatorSettings settings, std::vector<JobDeclaration> jobs) {
+  settings_ = std::move(settings);
+  file_jobs_ = std::move(jobs);
+  flows_.reconfigure(settings_.flows);
+  broadcast_.reconfigure(settings_.broadcast);
+  dwell_.set(settings_.decide.dwell);
+  next_period_ = parts_.clock.now();  // What is planned now may be planned otherwise.
+}
+
 std::string Coordinator::describe() const {
   std::size_t connected = 0;
   for (const auto& [name, agent] : broadcast_.agents())

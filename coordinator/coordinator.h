@@ -79,6 +79,8 @@ class Coordinator {
   void restore(const PlanRecord& last);
 
   void received(const Sender& sender, const Envelope& envelope);
+  // The configuration and the job file were read again.
+  void reconfigure(CoordinatorSettings settings, std::vector<JobDeclaration> jobs);
   void step();
   Time next_deadline() const;
 

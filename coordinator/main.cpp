@@ -19,7 +19,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -89,7 +91,9 @@ Arguments parse(int argc, char** argv) {
 }
 
 struct Inputs {
+  std::filesystem::path file;  // of the configuration
   CoordinatorConfig config;
+  std::string fabric;  // the fabric file's text, to tell whether it changed
   Topology topology;
   std::vector<JobDeclaration> jobs;
 };
@@ -109,7 +113,10 @@ Result<Inputs> load(const std::filesystem::path& file) {
       return fail(Errc::parse, describe(config->jobs.string(), loaded.error()));
     jobs = std::move(*loaded);
   }
-  return Inputs{std::move(*config), std::move(*topology), std::move(jobs)};
+  std::ifstream text(config->fabric, std::ios::binary);
+  std::string fabric{std::istreambuf_iterator<char>(text), std::istreambuf_iterator<char>()};
+  return Inputs{file, std::move(*config), std::move(fabric), std::move(*topology), std::move(jobs)};
+
 }
 
 CoordinatorSettings settings_of(const CoordinatorConfig& config) {
@@ -179,6 +186,26 @@ void follow_keys(ZmqServerChannel& channel, const std::filesystem::path& folder,
   });
 }
 
+// A file that is wrong changes nothing; what cannot change while we run is named.
+void reload(const Inputs& running, Coordinator& coordinator) {
+  const Result<Inputs> next = load(running.file);
+  if (!next) {
+    log_error("the configuration stays as it was: {}", next.error().message);
+    return;
+  }
+  coordinator.reconfigure(settings_of(next->config), next->jobs);
+  if (const auto level = parse_log_level(next->config.log_level))
+    set_log_level(*level);
+  std::vector<std::string> keys = needs_restart(running.config, next->config);
+  if (keys.empty() && next->fabric != running.fabric)
+    keys.push_back(running.config.fabric.string());
+  std::string waiting;
+  for (const std::string& key : keys)
+    waiting += (waiting.empty() ? "" : ", ") + key;
+  log_info("the configuration was read again{}{}",
+           waiting.empty() ? "" : "; these wait for a restart: ", waiting);
+}
+
 int run(const Inputs& inputs) {
   const CoordinatorConfig& config = inputs.config;
   const auto stop_with = [](Exit code, const Error& error) {
@@ -198,6 +225,12 @@ int run(const Inputs& inputs) {
       return stop_with(Exit::failed, source.error());
     signals.push_back(std::move(*source));
   }
+
+  std::function<void()> read_again = [] {};  // until there is a coordinator to tell
+  Result<EventSource> hang_up = events.on_signal(SIGHUP, [&read_again] { read_again(); });
+  if (!hang_up)
+    return stop_with(Exit::failed, hang_up.error());
+  signals.push_back(std::move(*hang_up));
 
   Result<FileStateStore> store = FileStateStore::open(config.state_dir);
   if (!store)
@@ -274,6 +307,10 @@ int run(const Inputs& inputs) {
     arm();
   });
   arm();
+  read_again = [&] {
+    reload(inputs, coordinator);
+    arm();
+  };
 
   const Result<bool> watchdog = events.enable_watchdog();
   if (!watchdog)

@@ -100,6 +100,14 @@ void Broadcast::refuse(const Sender& sender, Errc code, std::string reason, Time
   (void)port_.send(sender.route, Refusal{.code = code, .reason = std::move(reason)});
 }
 
+void Broadcast::reconfigure(BroadcastConfig config) {
+  config_ = config;
+  for (auto& [name, agent] : agents_)
+    send(agent, Welcome{.version = reign_.version(),
+                        .report_interval = config_.report_interval,
+                        .lease = config_.lease});
+}
+
 // Why the sender's key does not make it the agent that it says it is; empty if it does.
 std::string Broadcast::foreign_key(const Sender& sender) {
   if (sender.key_name.empty())

@@ -120,6 +120,9 @@ class Broadcast {
     refusals_ = std::move(handler);
   }
 
+  // Every agent is told the interval and the lease that hold from now on.
+  void reconfigure(BroadcastConfig config);
+
   // The off switch. Returns the nodes concerned that were known to be otherwise.
   void set_disabled(const std::set<std::string>& nodes);  // as stored by an earlier run
   void switch_node(const std::string& node, bool enable, const std::string& by, Time now);

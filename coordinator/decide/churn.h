@@ -28,6 +28,8 @@ class Dwell {
  public:
   explicit Dwell(Duration dwell) : dwell_(dwell) {}
 
+  void set(Duration dwell) { dwell_ = dwell; }
+
   // `routing` becomes the plan: what it moves is to dwell.
   void moved(const PlanningProblem& planning, const Routing& routing, Time now);
   // Holds fast what has not dwelt for long enough; how many units those are.

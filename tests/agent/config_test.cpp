@@ -47,6 +47,39 @@ std::string uncommented(const std::string& text) {
   return result;
 }
 
+// Every key of the example but two, each changed alone.
+TEST(AgentConfig, NamesTheKeysThatWaitForARestart) {
+  const Result<AgentConfig> now = parse_agent_config(kGood, "agent.yaml");
+  ASSERT_TRUE(now);
+  const auto waiting = [&](std::string text) {
+    const Result<AgentConfig> next = parse_agent_config(text, "agent.yaml");
+    EXPECT_TRUE(next) << next.error().message;
+    return next ? needs_restart(*now, *next) : std::vector<std::string>{"wrong"};
+  };
+  EXPECT_EQ(waiting(kGood), std::vector<std::string>{});
+  for (const char* line : {"lease_s: 7", "log_level: debug"})
+    EXPECT_EQ(waiting(kGood + line + "\n"), std::vector<std::string>{}) << line;
+  for (const auto& [key, line] : {std::pair("state_dir", "state_dir: /x"),
+                                  {"run_dir", "run_dir: /x"},
+                                  {"lldp", "lldp: /x"},
+                                  {"report_interval_ms", "report_interval_ms: 77"},
+                                  {"never_touch", "never_touch: [10.9.0.0/16]"},
+                                  {"enforcer", "enforcer: flow-marks"},
+                                  {"routing", "routing: {protocol: 210}"}})
+    EXPECT_EQ(waiting(kGood + line + "\n"), std::vector<std::string>{key});
+  for (const auto& [key, from, to] : {std::tuple("node", "leaf1", "leaf2"),
+                                      {"mode", "mode: program", "mode: observe"},
+                                      {"coordinator.endpoint", "10.255.0.1", "10.255.0.2"},
+                                      {"coordinator.public_key", "coordinator.pub", "other.pub"},
+                                      {"key", "agent.key", "other.key"},
+                                      {"uplinks", "up*", "eth*"},
+                                      {"host_ports", "p*\"]", "h*\"]"}}) {
+    std::string text = kGood;
+    text.replace(text.rfind(from), std::string(from).size(), to);
+    EXPECT_EQ(waiting(text), std::vector<std::string>{key}) << text;
+  }
+}
+
 TEST(AgentConfig, ReadsWhatIsGivenAndKeepsDefaultsForTheRest) {
   const Result<AgentConfig> config = parse_agent_config(kGood + R"(
 lease_s: 3

@@ -394,6 +394,18 @@ TEST_F(SafetyRule2, NoLeaseIsLongerThanThisMachineAllows) {
   EXPECT_EQ(agent.session.lease_deadline(), agent.now + seconds(120));
 }
 
+TEST_F(SafetyRule2, AShorterLeaseOfANewConfigurationHoldsFromTheNextWordOn) {
+  Harness agent(store);
+  agent.welcome();
+  const NodePlan mine = plan({3, 1});
+  agent.say(snapshot_of(mine));
+  agent.heartbeat(mine);
+  EXPECT_EQ(agent.session.lease_deadline(), agent.now + kLease);
+  agent.session.set_longest_lease(seconds(5));
+  agent.heartbeat(mine);
+  EXPECT_EQ(agent.session.lease_deadline(), agent.now + seconds(5));
+}
+
 TEST_F(SafetyRule2, WithoutALeaseAtTheStartNothingIsLeftStanding) {
   store.state.plan = plan({3, 1});
   Harness agent(store);

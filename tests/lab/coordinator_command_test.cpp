@@ -1,16 +1,22 @@
 // The program heddle-coordinator as an operator meets it when something is wrong: what it says, and
 // its exit status.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -109,6 +115,75 @@ TEST_F(CoordinatorProgramTest, NamesAnUnknownKeyOfItsConfiguration) {
   const Output output = run("tcp://127.0.0.1:7117", "leese_s: 3\n", {"--check-config"});
   EXPECT_EQ(output.status, 3);
   EXPECT_THAT(output.errors, AllOf(HasSubstr("coordinator.yaml:5"), HasSubstr("leese_s")));
+}
+
+class ReloadedCoordinator : public CoordinatorProgramTest {
+ protected:
+  ~ReloadedCoordinator() override {
+    if (program) {
+      EXPECT_EQ(program->stop(SIGTERM, seconds(10)), 0);
+    }
+    ::close(log);
+  }
+  void configure(const std::string& more) const {
+    write("coordinator.yaml", "fabric: " + (folder / "fabric.yaml").string() +
+                                  "\nlisten: tcp://127.0.0.1:*\nplain: true\nstate_dir: " +
+                                  (folder / "state").string() + "\n" + more);
+  }
+  // Its log is a pipe, so that each line is an event.
+  void start() {
+    const std::string pipe = (folder / "log").string();
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    log = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    program = must(Child::start({.words = {HEDDLE_BINARY_DIR "/heddle-coordinator", "--config",
+                                           (folder / "coordinator.yaml").string()},
+                                 .log = pipe}));
+    ASSERT_TRUE(says("listens on"));
+  }
+  bool says(const std::string& words) {
+    const auto end = std::chrono::steady_clock::now() + seconds(20);
+    pollfd readable{.fd = log, .events = POLLIN, .revents = 0};
+    while (said.find(words) == std::string::npos) {
+      std::array<char, 4096> block{};
+      const ssize_t n = ::read(log, block.data(), block.size());
+      if (n > 0)
+        said.append(block.data(), static_cast<std::size_t>(n));
+      else if (std::chrono::steady_clock::now() > end)
+        break;
+      else
+        ::poll(&readable, 1, 1000);
+    }
+    const std::size_t at = said.find(words);
+    EXPECT_NE(at, std::string::npos) << "'" << words << "' is not in:\n" << said;
+    if (at == std::string::npos)
+      return false;
+    said.erase(0, at + words.size());
+    return true;
+  }
+  void hang_up() const { ASSERT_EQ(::kill(program->pid(), SIGHUP), 0); }
+
+  int log{-1};
+  std::string said;  // and not looked for yet
+  std::optional<Child> program;
+};
+
+TEST_F(ReloadedCoordinator, RefusesABrokenFileAndGoesOnAndNamesWhatWaitsForARestart) {
+  configure("lease_s: 5\n");
+  start();
+  configure("lease_s: never\n");
+  hang_up();
+  EXPECT_TRUE(says("the configuration stays as it was: "));
+  EXPECT_TRUE(says("coordinator.yaml:5: lease_s"));
+  configure("lease_s: 7\nlog_level: debug\n");
+  hang_up();
+  EXPECT_TRUE(says("the configuration was read again\n"));
+  configure("lease_s: 7\nhistory_days: 3\noptimiser: greedy\n");
+  hang_up();
+  EXPECT_TRUE(says("read again; these wait for a restart: history_days, optimiser"));
+  write("fabric.yaml", std::string(kFabric) + "# changed\n");
+  configure("");
+  hang_up();
+  EXPECT_TRUE(says("these wait for a restart: " + (folder / "fabric.yaml").string()));
 }
 
 }  // namespace

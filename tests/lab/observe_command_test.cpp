@@ -162,6 +162,23 @@ TEST_F(AgentProgramTest, ComplainsAndGoesOnWithoutItsCapabilities) {
   EXPECT_EQ(agent.stop(SIGTERM, seconds(10)), 0);
 }
 
+TEST_F(AgentProgramTest, ReadsItsConfigurationAgainAndRefusesABrokenOne) {
+  const Child agent = ready_agent();
+  const auto hang_up = [&](const std::string& more, const std::string& words) {
+    write_config("{endpoint: \"tcp://127.0.0.1:7117\", plain: true}", more);
+    ASSERT_EQ(::kill(agent.pid(), SIGHUP), 0);
+    const auto end = std::chrono::steady_clock::now() + seconds(20);
+    while (log().find(words) == std::string::npos && std::chrono::steady_clock::now() < end)
+      told("STATUS=");  // Returns with each word to systemd, or after a second.
+    EXPECT_THAT(log(), HasSubstr(words));
+  };
+  hang_up("lease_s: never\n", "the configuration stays as it was: ");
+  EXPECT_THAT(log(), HasSubstr("agent.yaml:9: lease_s"));
+  hang_up("lease_s: 7\nlog_level: debug\n", "the configuration was read again\n");
+  hang_up("report_interval_ms: 77\nrouting: {protocol: 210}\n",
+          "these wait for a restart: report_interval_ms, routing");
+}
+
 TEST_F(AgentProgramTest, SaysThatItsKeyIsRefused) {
   const InNamespace inside(leaf);
   std::filesystem::create_directory(folder / "authorised");
