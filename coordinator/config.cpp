@@ -13,6 +13,29 @@ namespace heddle {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+void read_decide(ConfigReader& reader, DecideConfig& decide) {
+  reader.read("hysteresis", decide.hysteresis, {.min = 0.0, .max = 1.0});
+  reader.read("move_cost", decide.move_cost, {.min = 0.0, .max = 1.0});
+  reader.read("moves_per_plan", decide.moves_per_plan, {.min = 0, .max = 1'000'000});
+  reader.read_duration("dwell_s", decide.dwell, 1s, {0s, 24h});
+  reader.read_duration("quiet_wait_s", decide.quiet_wait, 1s, {0s, 1h});
+}
+
+void read_rollout(ConfigReader reader, RolloutConfig& rollout) {
+  reader.read_choice("mode", rollout.required, {{"required", true}, {"off", false}});
+  reader.read_duration("baseline_s", rollout.baseline, 1s, {1s, 24h});
+  reader.read_duration("converge_s", rollout.converge, 1s, {1s, 1h});
+  reader.read("efficiency_loss", rollout.gates.efficiency_loss, {.min = 0.0, .max = 1.0});
+  reader.read("iteration_growth", rollout.gates.iteration_growth, {.min = 0.0, .max = 100.0});
+  reader.read("errors_per_s", rollout.gates.errors_per_s, {.min = 0.0, .max = 1e9});
+  reader.read_choice("unobservable", rollout.unobservable_blocks,
+                     {{"block", true}, {"pass", false}});
+}
+
+}  // namespace
+
 std::vector<std::string> needs_restart(const CoordinatorConfig& now,
                                        const CoordinatorConfig& next) {
   std::vector<std::string> keys;
@@ -28,6 +51,7 @@ std::vector<std::string> needs_restart(const CoordinatorConfig& now,
   compare("state_dir", now.state_dir, next.state_dir);
   compare("history_days", now.history, next.history);
   compare("optimiser", now.optimiser, next.optimiser);
+  compare("rollout", now.rollout, next.rollout);
   return keys;
 }
 
@@ -49,7 +73,12 @@ Result<CoordinatorConfig> load_coordinator_config(const std::filesystem::path& f
   reader->read_duration("flow_memory_s", config.flow_memory, 1s, {1s, 24h});
   reader->read_duration("history_days", config.history, 24h, {24h, 24h * 3650});
   reader->read("optimiser", config.optimiser);
-  reader->read("hysteresis", config.hysteresis, {.min = 0.0, .max = 1.0});
+  read_decide(*reader, config.decide);
+  read_rollout(reader->section("rollout"), config.rollout);
+  reader->read("never_touch", config.never_touch);
+  double drained_mbps = config.drained_below.bits_per_second / 1e6;
+  reader->read("drained_mbps", drained_mbps, {.min = 0.0, .max = 1e6});
+  config.drained_below = Rate{drained_mbps * 1e6};
   double elephant_mbps = config.elephant_rate.bits_per_second / 1e6;
   reader->read("elephant_mbps", elephant_mbps, {.min = 0.001, .max = 1e6});
   config.elephant_rate = Rate{elephant_mbps * 1e6};

@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "common/core/address.h"
 #include "common/core/result.h"
 #include "common/core/units.h"
+#include "coordinator/decide/decide.h"
+#include "coordinator/decide/rollout.h"
 
 namespace heddle {
 
@@ -26,7 +29,10 @@ struct CoordinatorConfig {
   Duration flow_memory{std::chrono::seconds(30)};
   Duration history{std::chrono::hours(24 * 7)};
   std::string optimiser{"heddle"};
-  double hysteresis{0.02};
+  DecideConfig decide;
+  RolloutConfig rollout;
+  std::vector<Prefix> never_touch;
+  Rate drained_below{1e6};
   Rate elephant_rate{100e6};
   Bytes elephant_message{1 << 20};
   std::string log_level{"info"};

@@ -38,6 +38,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, CoordinatorParts parts,
       first_epoch_(parts_.reign.version().epoch),
       begun_(parts_.reign.version()),
       dwell_(settings_.decide.dwell),
+      rollout_(settings_.rollout, {}, started_),
       next_period_(started_ + settings_.period),
       access_(parts_.audit, parts_.clock) {
   broadcast_.set_nodes(node_names(topology_));
@@ -103,8 +104,10 @@ void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
                           !steers  ? "can no longer steer"
                           : before ? "steers differently"
                                    : "can steer again"));
-  if (const auto leaf = topology_.find_leaf(sender.node))
+  if (const auto leaf = topology_.find_leaf(sender.node)) {
     std::erase_if(failing_, [&](const auto& entry) { return entry.first.first == *leaf; });
+    std::erase_if(refused_, [&](const auto& entry) { return entry.first == *leaf; });
+  }
   links_changed(links_.set_ports(sender.node, hello.ports));
 }
 
@@ -116,6 +119,7 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
   cables_.set_ports(node, report.ports);
   ports_.add(node, report);
   links_changed(links_.set_ports(node, report.ports));
+  errors_.add(node, report, now);
   look_for_quiet_now();
   parts_.history.keep(parts_.clock.wall(), node, report);
 }
@@ -171,8 +175,10 @@ void Coordinator::step() {
   if (now >= next_period_) {
     next_period_ = now + settings_.period;
     flows_.age(now);
-    if (warm())
+    if (warm()) {
       plan({});
+      step_rollout();
+    }
     watch_history();
   }
   look_for_quiet_now();

@@ -28,6 +28,7 @@
 #include "coordinator/broadcast/broadcast.h"
 #include "coordinator/decide/churn.h"
 #include "coordinator/decide/decide.h"
+#include "coordinator/decide/rollout.h"
 #include "coordinator/history/decision_log.h"
 #include "coordinator/history/history.h"
 #include "coordinator/optimise/planning.h"
@@ -37,6 +38,7 @@
 #include "coordinator/predict/port_table.h"
 #include "coordinator/predict/prediction.h"
 #include "coordinator/serve/answers.h"
+#include "coordinator/serve/answers_decide.h"
 #include "coordinator/state_store.h"
 
 namespace heddle {
@@ -44,6 +46,9 @@ namespace heddle {
 struct CoordinatorSettings {
   FlowTableConfig flows;
   DecideConfig decide;
+  RolloutConfig rollout;
+  std::vector<Prefix> never_touch;  // no pin for a flow from or to these
+  Rate drained_below{1e6};          // what a link may carry and still count as empty
   BroadcastConfig broadcast;
   Duration period{std::chrono::seconds(1)};         // between plannings without a cause
   Duration debounce{std::chrono::milliseconds(5)};  // links seldom change alone
@@ -77,6 +82,8 @@ class Coordinator {
   // Without one, agents are sent nothing before their flows have been seen for two report
   // intervals.
   void restore(const PlanRecord& last);
+  // The roll-out of an earlier run goes on. To be called before restore().
+  void take_up(RolloutState state);
 
   void received(const Sender& sender, const Envelope& envelope);
   // The configuration and the job file were read again.
@@ -123,6 +130,27 @@ class Coordinator {
   void date_pins(const RoutePlan& next, WallTime wall);
   void follow_epoch();
   std::uint64_t situation_signature() const;
+
+  // rollout.cpp
+  bool may_steer(LeafId leaf) const;
+  void step_rollout();
+  Result<void> adopt(Rollout next, const std::string& said);
+  void confirm_turned_back();
+  RolloutSight rollout_sight() const;
+  void look_at_leaf(const std::string& name, RolloutSight& sight) const;
+  std::string flows_astray(const Wave& wave) const;
+
+  // requests_rollout.cpp, requests_drain.cpp
+  Reply rollout_request(const Request& request, const Sender& sender);
+  std::string rollout_shown() const;
+  Reply log_request(const Request& request, const Sender& sender, bool& later);
+  Reply drain_request(const Request& request, const Sender& sender);
+  std::set<CableId> draining() const;
+  std::string drains_shown() const;
+  DrainShown look_at(const DrainOrder& order) const;
+  bool leads_into(const DrainScope& scope, const Pin& pin, CableId up) const;
+  std::optional<Rate> fresh_rate(LinkId link) const;
+  void say_what_remains(const DrainScope& scope, double busy, DrainShown& shown) const;
 
   // requests*.cpp
   void on_request(const Sender& sender, const Request& request);
@@ -183,6 +211,13 @@ class Coordinator {
   };
   std::optional<QuietWait> quiet_wait_;
   DecisionLog decisions_;
+  Time plan_taken_at_{};
+  // Pins that an agent refuses as its own configuration forbids them.
+  std::set<std::pair<LeafId, SteeringUnit>> refused_;
+
+  Rollout rollout_;
+  ErrorWatch errors_;
+  std::set<std::string> turned_back_;  // racks that are to read back that no pin is left
   std::shared_ptr<const PlanRecord> record_;
   std::deque<std::shared_ptr<const PlanRecord>> recent_;
 

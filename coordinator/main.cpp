@@ -116,7 +116,6 @@ Result<Inputs> load(const std::filesystem::path& file) {
   std::ifstream text(config->fabric, std::ios::binary);
   std::string fabric{std::istreambuf_iterator<char>(text), std::istreambuf_iterator<char>()};
   return Inputs{file, std::move(*config), std::move(fabric), std::move(*topology), std::move(jobs)};
-
 }
 
 CoordinatorSettings settings_of(const CoordinatorConfig& config) {
@@ -124,7 +123,10 @@ CoordinatorSettings settings_of(const CoordinatorConfig& config) {
   settings.flows = {.elephant_rate = config.elephant_rate,
                     .elephant_message = config.elephant_message,
                     .memory = config.flow_memory};
-  settings.decide.hysteresis = config.hysteresis;
+  settings.decide = config.decide;
+  settings.rollout = config.rollout;
+  settings.never_touch = config.never_touch;
+  settings.drained_below = config.drained_below;
   settings.broadcast.report_interval = config.report_interval;
   settings.broadcast.lease = config.lease;
   settings.period = config.period;
@@ -241,6 +243,9 @@ int run(const Inputs& inputs) {
   Result<OperatorState> operators = store->load_operator_state();
   if (!operators)
     return stop_with(Exit::failed, operators.error());
+  Result<RolloutState> rollout = store->load_rollout();
+  if (!rollout)
+    return stop_with(Exit::failed, rollout.error());
 
   // The socket comes before the epoch: a start that cannot listen must not use one up.
   ServerOptions options{.endpoint = config.listen,
@@ -280,6 +285,7 @@ int run(const Inputs& inputs) {
                            .clock = clock,
                            .log = write},
                           inputs.jobs, std::move(*operators));
+  coordinator.take_up(std::move(*rollout));
   if (!config.plain)
     follow_keys(**channel, config.authorised_keys, coordinator);
   if (Result<PlanRecord> last = history.last_plan(std::chrono::seconds(5)))

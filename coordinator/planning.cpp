@@ -25,8 +25,10 @@ double seconds(Duration duration) {
 
 std::vector<std::optional<Granularity>> Coordinator::steering() const {
   std::vector<std::optional<Granularity>> by_leaf;
-  for (const auto& leaf : topology_.leaves())
-    by_leaf.push_back(broadcast_.steering(leaf.name, parts_.clock.now()));
+  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i)
+    by_leaf.push_back(may_steer({i})
+                          ? broadcast_.steering(topology_[LeafId{i}].name, parts_.clock.now())
+                          : std::nullopt);
   return by_leaf;
 }
 
@@ -38,7 +40,7 @@ std::set<LeafId> Coordinator::unheard() const {
     return leaves;
   for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i) {
     const std::string& name = topology_[LeafId{i}].name;
-    if (broadcast_.find(name) == nullptr && !broadcast_.disabled().contains(name))
+    if (may_steer({i}) && broadcast_.find(name) == nullptr && !broadcast_.disabled().contains(name))
       leaves.insert(LeafId{i});
   }
   return leaves;
@@ -59,7 +61,9 @@ void Coordinator::note_failures(const std::string& node) {
   // What `main` does not offer is told as a withdrawal, which ends with the first offer; the agent
   // then installs the pin by itself.
   for (const PinFailure& failure : agent->failed)
-    if (failure.code != Errc::not_found)
+    if (failure.code == Errc::permission)
+      refused_.insert({*leaf, failure.unit});
+    else if (failure.code != Errc::not_found)
       failed.insert(failure.unit);
   const Time until = parts_.clock.now() + settings_.broadcast.lease;
   for (const Pin& pin : part.pins) {
@@ -75,6 +79,9 @@ void Coordinator::note_failures(const std::string& node) {
 PlanningInput Coordinator::planning_input() const {
   static const RoutePlan kNothing;
   std::vector<Forbidden> forbidden = links_.forbidden();
+  std::set<CableId> drained = draining();
+  const std::vector<Forbidden> kept_off = keep_away_from(topology_, drained);
+  forbidden.insert(forbidden.end(), kept_off.begin(), kept_off.end());
   std::map<std::pair<LeafId, SteeringUnit>, CableId> failing;
   for (const auto& [pin, failure] : failing_) {
     failing[pin] = failure.cable;
@@ -92,6 +99,9 @@ PlanningInput Coordinator::planning_input() const {
           .unheard = unheard(),
           .failing = std::move(failing),
           .disabled_jobs = operators_.disabled_jobs,
+          .never_touch = settings_.never_touch,
+          .refused = refused_,
+          .draining = std::move(drained),
           .present = record_ ? &record_->plan : &kNothing};
 }
 
@@ -104,6 +114,9 @@ std::uint64_t Coordinator::situation_signature() const {
   for (const std::string& job : operators_.disabled_jobs)
     for (const char c : job)
       mix(static_cast<unsigned char>(c));
+  mix(refused_.size());
+  for (const CableId cable : input_.draining)
+    mix(cable.value);
   return hash;
 }
 
@@ -269,6 +282,7 @@ void Coordinator::take(PlanAndMoves next, std::string reason) {
   date_pins(record.plan, wall);
 
   record_ = std::make_shared<const PlanRecord>(std::move(record));
+  plan_taken_at_ = parts_.clock.now();
   broadcast_.publish(record_->plan, parts_.clock.now());
   recent_.push_back(record_);
   if (recent_.size() > kRecentPlans)
@@ -325,8 +339,9 @@ void Coordinator::restore(const PlanRecord& last) {
   restored_ = last.plan;
   PlanAndMoves again;
   for (const auto& [node, part] : last.plan.nodes) {
-    // A fabric file may have lost a leaf since then.
-    if (!topology_.find_leaf(node))
+    // A fabric file may have lost a leaf since then, or a rack been turned back.
+    const auto leaf = topology_.find_leaf(node);
+    if (!leaf || !may_steer(*leaf))
       continue;
     NodePlan& renewed = again.plan.nodes[node] = part;
     renewed.version = next;

@@ -57,6 +57,12 @@ Reply Coordinator::answer(const Request& request, const Sender& sender, bool& la
     return with_view(jobs_json);
   if (command == "links")
     return with_view(links_json);
+  if (command == "plan log")
+    return log_request(request, sender, later);
+  if (command.starts_with("rollout "))
+    return rollout_request(request, sender);
+  if (command == "drain" || command == "undrain" || command == "drain status")
+    return drain_request(request, sender);
   if (command == "jobs explain") {
     if (request.arguments.size() != 1)
       return bad(AnswerCode::usage, "jobs explain JOB");

@@ -12,6 +12,8 @@
 #include <optional>
 #include <sstream>
 
+#include "coordinator/decide/rollout_text.h"
+
 namespace heddle {
 
 namespace {
@@ -66,6 +68,14 @@ Result<std::optional<std::string>> read(const std::filesystem::path& file) {
   if (!in.good() && !in.eof())
     return tl::unexpected(io_error(file, EIO));
   return std::optional<std::string>(std::move(text));
+}
+
+std::optional<WallTime> parse_wall(const std::string& text) {
+  std::int64_t count = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, count);
+  return error == std::errc() && rest == end ? std::optional(WallTime(Duration(count)))
+                                             : std::nullopt;
 }
 
 }  // namespace
@@ -123,6 +133,9 @@ Result<OperatorState> FileStateStore::load_operator_state() {
       state.disabled_nodes.insert(names[0]);
     else if (kind == "disabled-job" && names.size() == 1)
       state.disabled_jobs.insert(names[0]);
+    else if (const auto since =
+                 kind == "drain" && names.size() == 3 ? parse_wall(names[2]) : std::nullopt)
+      state.drains.push_back({.target = {.kind = names[0], .name = names[1]}, .since = *since});
     else if (kind == "job" && names.size() >= 2)
       state.jobs.push_back({.name = names[0], .hosts = {names.begin() + 1, names.end()}});
     else
@@ -144,7 +157,27 @@ Result<void> FileStateStore::store_operator_state(const OperatorState& state) {
       text += " " + host;
     text += "\n";
   }
+  for (const DrainOrder& drain : state.drains)
+    text += fmt::format("drain {} {} {}\n", drain.target.kind, drain.target.name,
+                        drain.since.time_since_epoch().count());
   return replace(folder_ / "operator", text);
+}
+
+Result<RolloutState> FileStateStore::load_rollout() {
+  const std::filesystem::path file = folder_ / "rollout";
+  const auto text = read(file);
+  if (!text)
+    return tl::unexpected(text.error());
+  if (!*text)
+    return RolloutState{};
+  Result<RolloutState> state = read_rollout(**text);
+  if (!state)
+    return fail(Errc::parse, fmt::format("{}:{}", file.string(), state.error().message));
+  return state;
+}
+
+Result<void> FileStateStore::store_rollout(const RolloutState& state) {
+  return replace(folder_ / "rollout", write_rollout(state));
 }
 
 }  // namespace heddle

@@ -1,6 +1,6 @@
-// What must outlive the coordinator besides the history: the epoch, and what operators said by
-// command. Small files that are replaced whole. The port is the logic's; FileStateStore is behind
-// it.
+// What must outlive the coordinator besides the history: the epoch, what operators said by command,
+// and how far a roll-out has come. Small files that are replaced whole. The port is the logic's;
+// FileStateStore is behind it.
 //
 // Thread: the event loop's. Lifetime: the coordinator's.
 #pragma once
@@ -13,6 +13,8 @@
 #include "common/core/job.h"
 #include "common/core/result.h"
 #include "coordinator/broadcast/reign.h"
+#include "coordinator/decide/drain.h"
+#include "coordinator/decide/rollout.h"
 
 namespace heddle {
 
@@ -20,6 +22,7 @@ struct OperatorState {
   std::set<std::string> disabled_nodes;
   std::set<std::string> disabled_jobs;
   std::vector<JobDeclaration> jobs;  // by `heddle job declare`
+  std::vector<DrainOrder> drains{};  // by `heddle drain`
   bool operator==(const OperatorState&) const = default;
 };
 
@@ -27,9 +30,12 @@ class StateStore : public EpochStore {
  public:
   virtual Result<OperatorState> load_operator_state() = 0;
   virtual Result<void> store_operator_state(const OperatorState& state) = 0;
+  virtual Result<RolloutState> load_rollout() = 0;  // one of phase none if none was ever stored
+  virtual Result<void> store_rollout(const RolloutState& state) = 0;
 };
 
-// "epoch" holds a number, "operator" one word of command a line. A file that is there but damaged
+// "epoch" holds a number, "operator" one word of command a line, "rollout" what rollout_text.h
+// writes. A file that is there but damaged
 // is an error that names it: guessing an epoch is what the agents' hellos are for, and that is an
 // operator's choice.
 class FileStateStore final : public StateStore {
@@ -41,6 +47,8 @@ class FileStateStore final : public StateStore {
   Result<void> store_epoch(std::uint64_t epoch) override;
   Result<OperatorState> load_operator_state() override;
   Result<void> store_operator_state(const OperatorState& state) override;
+  Result<RolloutState> load_rollout() override;
+  Result<void> store_rollout(const RolloutState& state) override;
 
  private:
   explicit FileStateStore(std::filesystem::path folder) : folder_(std::move(folder)) {}

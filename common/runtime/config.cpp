@@ -203,6 +203,19 @@ void ConfigReader::read(std::string_view key, std::vector<std::string>& value, N
   value = std::move(texts);
 }
 
+void ConfigReader::read(std::string_view key, std::vector<Prefix>& value) {
+  std::vector<std::string> words;
+  read(key, words);
+  std::vector<Prefix> prefixes;
+  for (const std::string& word : words)
+    if (const auto prefix = Prefix::parse(word))
+      prefixes.push_back(*prefix);
+    else
+      problem(key, fmt::format("'{}' is no prefix; they look like 10.9.0.0/16", word));
+  if (has(key))
+    value = std::move(prefixes);
+}
+
 void ConfigReader::read(std::string_view key, bool& value, Need need) {
   const auto* entry = take(*section_, key, need);
   if (entry == nullptr)

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/core/address.h"
 #include "common/core/result.h"
 #include "common/core/units.h"
 
@@ -48,6 +49,7 @@ class ConfigReader {
   void read(std::string_view key, std::string& value, Need need = Need::optional);
   void read(std::string_view key, std::filesystem::path& value, Need need = Need::optional);
   void read(std::string_view key, std::vector<std::string>& value, Need need = Need::optional);
+  void read(std::string_view key, std::vector<Prefix>& value);
   void read(std::string_view key, bool& value, Need need = Need::optional);
   void read(std::string_view key, std::uint16_t& value, ConfigRange<std::uint16_t> range = {},
             Need need = Need::optional);

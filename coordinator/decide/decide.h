@@ -21,6 +21,7 @@ struct DecideConfig {
   std::uint32_t moves_per_plan{1000};        // of flows that could stay (churn.h); 0: any number
   Duration dwell{std::chrono::seconds(10)};  // that a flow stays where it was moved (churn.h)
   Duration quiet_wait{std::chrono::seconds(10)};  // for a silent phase (quiet.h); 0: not at all
+  bool operator==(const DecideConfig&) const = default;
 };
 
 // What made us ask.

@@ -24,8 +24,9 @@ std::vector<std::uint32_t> count_elephants(const Topology& topology, const Routi
 
 class Reasons {
  public:
-  Reasons(const Problem& problem, const Routing& routing)
-      : problem_(problem),
+  Reasons(const PlanningInput& input, const Problem& problem, const Routing& routing)
+      : input_(input),
+        problem_(problem),
         topology_(*problem.topology),
         before_(count_elephants(topology_, problem.current)),
         after_(count_elephants(topology_, routing)) {}
@@ -38,6 +39,10 @@ class Reasons {
       return fmt::format("{} is down", topology_.link_name(topology_.uplink(from.up)));
     if (from.down.valid() && !problem_.links->up(topology_.downlink(from.down)))
       return fmt::format("{} is down", topology_.link_name(topology_.downlink(from.down)));
+    if (input_.draining.contains(from.up))
+      return fmt::format("{} is drained", topology_.link_name(topology_.uplink(from.up)));
+    if (from.down.valid() && input_.draining.contains(from.down))
+      return fmt::format("{} is drained", topology_.link_name(topology_.downlink(from.down)));
     if (!usable(problem_, from))
       return fmt::format("routing no longer leads to {} by {}",
                          topology_[topology_[from.to].leaf].name, to_string(topology_, from));
@@ -64,6 +69,7 @@ class Reasons {
   }
   std::string link(const Path& path) const { return topology_.link_name({busiest(path, after_)}); }
 
+  const PlanningInput& input_;
   const Problem& problem_;
   const Topology& topology_;
   std::vector<std::uint32_t> before_;
@@ -94,7 +100,10 @@ bool may_linger(const PlanningInput& input, LeafId leaf, const Pin& pin) {
   const Topology& topology = *input.topology;
   const auto cable = topology.cable_at(leaf, out_port(pin.target));
   const auto nic = topology.find_nic(destination_of(pin.unit));
-  if (!cable || !nic || !input.steering[leaf.value])
+  if (!cable || !nic || !input.steering[leaf.value] || input.refused.contains({leaf, pin.unit}) ||
+      std::ranges::any_of(input.never_touch, [&](const Prefix& prefix) {
+        return prefix.contains(topology[*nic].address);
+      }))
     return false;
   Problem problem;
   problem.topology = input.topology;
@@ -121,7 +130,7 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
                        const Routing& routing, PlanVersion version, bool keep_unknown) {
   static const std::vector<Pin> kNone;
   const Topology& topology = *input.topology;
-  const Reasons reasons(planning.problem, routing);
+  const Reasons reasons(input, planning.problem, routing);
   const auto present_pins = [&](const std::string& node) -> const std::vector<Pin>& {
     const auto part = input.present->nodes.find(node);
     return part == input.present->nodes.end() ? kNone : part->second.pins;

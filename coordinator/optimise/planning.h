@@ -34,6 +34,9 @@ struct PlanningInput {
   // where they are seen. The way is among the forbidden ones.
   std::map<std::pair<LeafId, SteeringUnit>, CableId> failing;
   std::set<std::string> disabled_jobs;
+  std::vector<Prefix> never_touch{};                    // flows from or to these are not ours
+  std::set<std::pair<LeafId, SteeringUnit>> refused{};  // nor these, as their agent will not
+  std::set<CableId> draining{};  // for the reasons: what leads there is among the forbidden ones
   const RoutePlan* present{};
 };
 

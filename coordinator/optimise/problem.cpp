@@ -61,8 +61,8 @@ class Builder {
     const LeafId leaf = topology_[entry].leaf;
     const bool local = leaf == topology_[exit].leaf;
     const std::optional<Granularity> steering = input_.steering[leaf.value];
-    const bool ours =
-        !local && steering &&
+    const bool steered =
+        !local && steering && !never_touched(demand) &&
         !input_.disabled_jobs.contains(input_.prediction->jobs[demand.job.value].name);
     std::uint32_t placed = 0;
     for (std::uint32_t i = 0; i < demand.subflows; ++i) {
@@ -72,6 +72,7 @@ class Builder {
                                 : Path{};
       const SteeringUnit unit = unit_of(
           topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
+      const bool ours = steered && !input_.refused.contains({leaf, unit});
       Path current = observed;
       // An agent that is still to be heard tells nobody where its flows run; its pins do.
       const bool held = ours || (!local && input_.unheard.contains(leaf));
@@ -121,6 +122,13 @@ class Builder {
       return false;
     const auto known = input_.failing.find({leaf, unit});
     return known != input_.failing.end() && known->second == cable;
+  }
+
+  bool never_touched(const FlowDemand& demand) const {
+    return std::ranges::any_of(input_.never_touch, [&](const Prefix& prefix) {
+      return prefix.contains(topology_[demand.source].address) ||
+             prefix.contains(topology_[demand.destination].address);
+    });
   }
 
   std::uint32_t add_unit(Unit unit) {

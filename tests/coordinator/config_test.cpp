@@ -49,6 +49,27 @@ TEST_F(CoordinatorConfigTest, NamesFileLineAndKeyOfEveryMistake) {
                                                                     << config.error().message;
 }
 
+TEST_F(CoordinatorConfigTest, ReadsHowCarefulItIsToBe) {
+  const auto config = load(
+      "fabric: f.yaml\nmoves_per_plan: 7\ndwell_s: 3\nquiet_wait_s: 0\nnever_touch: [10.9.0.0/16]\n"
+      "drained_mbps: 2.5\nrollout:\n  mode: off\n  baseline_s: 5\n  unobservable: pass\n");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->decide.moves_per_plan, 7U);
+  EXPECT_EQ(config->decide.dwell, Duration(3s));
+  EXPECT_EQ(config->decide.quiet_wait, Duration(0s));
+  EXPECT_EQ(config->never_touch, (std::vector{*Prefix::parse("10.9.0.0/16")}));
+  EXPECT_EQ(config->drained_below, Rate{2.5e6});
+  EXPECT_FALSE(config->rollout.required);
+  EXPECT_EQ(config->rollout.baseline, Duration(5s));
+  EXPECT_FALSE(config->rollout.unobservable_blocks);
+  const auto wrong =
+      load("fabric: f.yaml\nnever_touch: [ten]\nrollout: {mode: perhaps, soak: 1}\n");
+  ASSERT_FALSE(wrong);
+  for (const char* part : {"c.yaml:2", "'ten' is no prefix", "c.yaml:3", "perhaps", "soak"})
+    EXPECT_NE(wrong.error().message.find(part), std::string::npos) << part << " is not in:\n"
+                                                                   << wrong.error().message;
+}
+
 TEST_F(CoordinatorConfigTest, TheExampleIsGoodAndNamesTheDefaults) {
   const auto example =
       load_coordinator_config(HEDDLE_SOURCE_DIR "/systemd/coordinator.yaml.example");
@@ -64,7 +85,10 @@ TEST_F(CoordinatorConfigTest, TheExampleIsGoodAndNamesTheDefaults) {
   EXPECT_EQ(example->flow_memory, defaults.flow_memory);
   EXPECT_EQ(example->history, defaults.history);
   EXPECT_EQ(example->optimiser, defaults.optimiser);
-  EXPECT_EQ(example->hysteresis, defaults.hysteresis);
+  EXPECT_EQ(example->decide, defaults.decide);
+  EXPECT_EQ(example->rollout, defaults.rollout);
+  EXPECT_EQ(example->never_touch, defaults.never_touch);
+  EXPECT_EQ(example->drained_below, defaults.drained_below);
   EXPECT_EQ(example->elephant_rate, defaults.elephant_rate);
   EXPECT_EQ(example->elephant_message, defaults.elephant_message);
 }

@@ -86,8 +86,19 @@ class MemoryStore final : public StateStore {
     operators = state;
     return {};
   }
+  Result<RolloutState> load_rollout() override { return rollout; }
+  Result<void> store_rollout(const RolloutState& state) override {
+    if (broken)
+      return fail(Errc::io, "No space left on device");
+    rollout = state;
+    ++rollout_writes;
+    return {};
+  }
   std::uint64_t epoch{};
   OperatorState operators;
+  RolloutState rollout;
+  std::uint64_t rollout_writes{};
+  bool broken{};
 };
 
 class MemoryAudit final : public AuditLog {
@@ -115,12 +126,16 @@ struct FakeAgent {
   std::uint64_t changes{};  // how often what is installed changed
   std::vector<PortStatus> ports;
   std::vector<Withdrawal> withdrawn;
-  std::string broken_port;  // pins to it cannot be installed
+  std::string broken_port;     // pins to it cannot be installed
+  std::string forbidden_port;  // its own configuration forbids pins of what comes in there
   bool can_steer{true};
   std::uint32_t stuck_pins{};  // that cannot be taken away
 
+  bool refuses(const Pin& pin) const {
+    return std::get<ByPortAndDestination>(pin.unit).in_port == forbidden_port;
+  }
   bool fails(const Pin& pin) const {
-    return std::get<PortTableRoute>(pin.target).out_port == broken_port;
+    return std::get<PortTableRoute>(pin.target).out_port == broken_port || refuses(pin);
   }
   void install() {
     std::vector<Pin> next;
@@ -139,7 +154,9 @@ struct FakeAgent {
     if (plan)
       for (const Pin& pin : plan->pins)
         if (fails(pin))
-          ack.failed.push_back({pin.unit, Errc::kernel, "the neighbour does not answer"});
+          ack.failed.push_back(
+              refuses(pin) ? PinFailure{pin.unit, Errc::permission, "never to be touched"}
+                           : PinFailure{pin.unit, Errc::kernel, "the neighbour does not answer"});
     ack.disabled = disabled;
     ack.apply_time = 1ms;
     return ack;
@@ -173,6 +190,7 @@ class FakeCluster final : public MessagePort {
     settings.flows = {.elephant_rate = Rate{1e6}, .elephant_message = {1 << 20}, .memory = 10s};
     settings.broadcast = {.report_interval = 200ms, .lease = 5s, .resend_first = 200ms};
     settings.period = 250ms;
+    settings.rollout.required = false;
     settings.decide.dwell = 0ms;  // tests that are about it set it
     settings.software = "0.1.0";
     for (const auto& leaf : topology.leaves())
@@ -212,6 +230,7 @@ class FakeCluster final : public MessagePort {
                          .clock = clock,
                          .log = [this](const Notice& notice) { log.push_back(notice.text); }},
         std::move(jobs), store.operators);
+    coordinator->take_up(store.rollout);
     reconnect();
   }
   void stop() {
@@ -358,6 +377,8 @@ class FakeCluster final : public MessagePort {
   std::optional<Reply> reply;
   Duration took{};
   double loss{};
+  double noise{};      // by which every reported rate may be wrong
+  double slowed{1.0};  // all that flows get, for a reason that nobody tells the coordinator
   Duration longest_delay{2ms};
   std::function<bool(Time)> sending = [](Time) { return true; };  // or a compute pause
 
@@ -447,6 +468,10 @@ class FakeCluster final : public MessagePort {
     return {};
   }
 
+  static PortStatus& port(FakeAgent& agent, const std::string& name) {
+    return *std::ranges::find(agent.ports, name, &PortStatus::name);
+  }
+
   void report(FakeAgent& agent) {
     const Duration interval = settings.broadcast.report_interval;
     std::vector<FlowDelta> seen;
@@ -456,14 +481,23 @@ class FakeCluster final : public MessagePort {
         const FlowSpec& flow = flows[i];
         const bool at_host = agent.node == fmt::format("h{}-{}", flow.from_leaf, flow.from);
         const bool at_leaf = agent.node == fmt::format("leaf{}", flow.from_leaf);
-        if (!at_host && !at_leaf)
+        const bool at_end = agent.node == fmt::format("leaf{}", flow.to_leaf);
+        if (!at_host && !at_leaf && !at_end)
           continue;
         const Path path = path_of(flow);
-        const double rate = now.subflow_rates[i].bits_per_second;
-        seen.push_back(delta(
-            wire_key(address(flow.from_leaf, flow.from), address(flow.to_leaf, flow.to)),
-            static_cast<std::uint64_t>(rate / 8 * std::chrono::duration<double>(interval).count()),
-            at_leaf && path.up.valid() ? topology[path.up].leaf_port : ""));
+        const double error =
+            noise > 0 ? std::uniform_real_distribution<>(1 - noise, 1 + noise)(random_) : 1;
+        const double rate = now.subflow_rates[i].bits_per_second * slowed * error;
+        const auto bytes =
+            static_cast<std::uint64_t>(rate / 8 * std::chrono::duration<double>(interval).count());
+        if (at_leaf && path.up.valid())
+          port(agent, topology[path.up].leaf_port).tx_bytes += bytes;
+        if (at_end && path.down.valid())
+          port(agent, topology[path.down].leaf_port).rx_bytes += bytes;
+        if (at_host || at_leaf)
+          seen.push_back(
+              delta(wire_key(address(flow.from_leaf, flow.from), address(flow.to_leaf, flow.to)),
+                    bytes, at_leaf && path.up.valid() ? topology[path.up].leaf_port : ""));
       }
     }
     say(agent, report_of(++agent.report_number, clock.now() - interval, interval, std::move(seen),

@@ -8,6 +8,8 @@
 namespace heddle {
 namespace {
 
+using namespace std::chrono_literals;
+
 class FileStateStoreTest : public ::testing::Test {
  protected:
   FileStateStoreTest() {
@@ -20,9 +22,11 @@ class FileStateStoreTest : public ::testing::Test {
 };
 
 TEST_F(FileStateStoreTest, KeepsEpochAndOrdersOverARestart) {
-  const OperatorState state{.disabled_nodes = {"leaf1", "h1-1"},
-                            .disabled_jobs = {"gpt"},
-                            .jobs = {{.name = "llama", .hosts = {"h1-1", "h2-1"}, .line = 0}}};
+  const OperatorState state{
+      .disabled_nodes = {"leaf1", "h1-1"},
+      .disabled_jobs = {"gpt"},
+      .jobs = {{.name = "llama", .hosts = {"h1-1", "h2-1"}, .line = 0}},
+      .drains = {{.target = {"spine", "spine3"}, .since = WallTime(1700000000s)}}};
   {
     auto store = FileStateStore::open(folder);
     ASSERT_TRUE(store);
@@ -37,6 +41,25 @@ TEST_F(FileStateStoreTest, KeepsEpochAndOrdersOverARestart) {
   EXPECT_EQ(store->load_operator_state(), state);
 }
 
+TEST_F(FileStateStoreTest, KeepsARollOutOverARestart) {
+  RolloutState state;
+  state.phase = RolloutPhase::stopped;
+  state.why = "gate iteration-time: ring-a: 300 ms before, 900 ms now";
+  state.enabled = {"rack1"};
+  state.waves = {{.racks = {"rack1"}, .soak = 60s, .state = WaveState::good, .verdict = "fine"},
+                 {.racks = {"rack2", "rack3"}, .soak = 90s, .state = WaveState::rolled_back}};
+  state.baseline.jobs["ring-a"] = {
+      .in_bursts = 0.5, .mean = std::nullopt, .iteration = 300ms, .slack = 100ms};
+  state.baseline.hosts["h1-1"] = {.retransmissions = std::nullopt, .out_of_sequence = 0.25};
+  {
+    auto store = FileStateStore::open(folder);
+    EXPECT_EQ(store->load_rollout(), RolloutState{});
+    ASSERT_TRUE(store->store_rollout(state));
+  }
+  EXPECT_EQ(FileStateStore::open(folder)->load_rollout(), state);
+  EXPECT_FALSE(std::filesystem::exists(folder / "rollout.new"));
+}
+
 TEST_F(FileStateStoreTest, NamesADamagedFileAndLine) {
   auto store = FileStateStore::open(folder);
   for (const char* text : {"", "x\n", "12", "12 13\n", "99999999999999999999999\n"}) {
@@ -49,6 +72,18 @@ TEST_F(FileStateStoreTest, NamesADamagedFileAndLine) {
   const auto state = store->load_operator_state();
   ASSERT_FALSE(state);
   EXPECT_NE(state.error().message.find("operator:2:"), std::string::npos);
+  write("operator", "drain spine spine3 soon\n");
+  EXPECT_FALSE(store->load_operator_state());
+  for (const char* text : {"", "heddle-rollout 2\n", "heddle-rollout 1\nphase running\nwave good\n",
+                           "heddle-rollout 1\nphase running\njob a 1 2\n",
+                           "heddle-rollout 1\nphase running\nwave better 1 a\n"}) {
+    write("rollout", text);
+    const auto rollout = store->load_rollout();
+    ASSERT_FALSE(rollout) << text;
+    const char* where =
+        std::string_view(text).find("running") == std::string::npos ? "rollout:1:" : "rollout:3:";
+    EXPECT_NE(rollout.error().message.find(where), std::string::npos) << rollout.error().message;
+  }
 }
 
 TEST_F(FileStateStoreTest, SaysWhichFolderItCannotMake) {

@@ -110,26 +110,32 @@ std::string Cluster::coordinator_yaml() const {
       "fabric: {0}/fabric.yaml\njobs: {0}/jobs.yaml\nlisten: {1}\nkey: {0}/keys/{2}\n"
       "authorised_keys: {0}/authorised\nstate_dir: {0}/state/{2}\nperiod_ms: {3}\n"
       "report_interval_ms: {4}\nlease_s: {5}\nflow_memory_s: {6}\nelephant_mbps: {7}\n"
-      "elephant_message_bytes: 32768\nlog_level: info\n",
+      "elephant_message_bytes: 32768\nlog_level: info\n{8}",
       folder_.string(), endpoint(), kCoordinator, milliseconds(spec_.period),
-      milliseconds(spec_.report_interval), spec_.lease / 1s, spec_.flow_memory / 1s, elephant_mbps);
+      milliseconds(spec_.report_interval), spec_.lease / 1s, spec_.flow_memory / 1s, elephant_mbps,
+      spec_.coordinator_lines);
 }
 
 std::string Cluster::agent_yaml(const std::string& node) const {
   const bool leaf = node.starts_with("leaf");
+  const auto other = spec_.leaves.find(node);
+  const LeafMode mode = other == spec_.leaves.end() ? spec_.leaf_mode : other->second;
+  const bool programs = leaf && mode != LeafMode::observe;
   std::string yaml = fmt::format(
       "node: {1}\nrole: {2}\nmode: {3}\ncoordinator:\n  endpoint: {4}\n"
       "  public_key: {0}/keys/{5}.pub\nkey: {0}/keys/{1}\nstate_dir: {0}/state/{1}\n"
       "run_dir: {0}/run/{1}\nreport_interval_ms: {6}\nlease_s: {7}\nlog_level: info\n",
-      folder_.string(), node, leaf ? "leaf" : "host", leaf ? "program" : "observe", endpoint(),
+      folder_.string(), node, leaf ? "leaf" : "host", programs ? "program" : "observe", endpoint(),
       kCoordinator, milliseconds(spec_.report_interval), spec_.lease / 1s);
   if (!leaf)
     return yaml + "uplinks: [\"eth0\"]\nhost_ports: []\n";
-  return yaml + fmt::format(
-                    "uplinks: [\"up*\"]\nhost_ports: [\"p*\"]\nrouting:\n  protocol: {}\n"
-                    "  table_base: {}\n  table_count: {}\n  rule_priority: 1880\n"
-                    "  nexthop_base: 188000000\n  nexthop_count: 4096\n",
-                    kPinProtocol, kPinTableBase, kPinTableCount);
+  return yaml +
+         fmt::format(
+             "uplinks: [\"up*\"]\nhost_ports: [\"p*\"]\nenforcer: {}\nrouting:\n  protocol: {}\n"
+             "  table_base: {}\n  table_count: {}\n  rule_priority: 1880\n"
+             "  nexthop_base: 188000000\n  nexthop_count: 4096\n",
+             mode == LeafMode::flow_marks ? "flow-marks" : "port-tables", kPinProtocol,
+             kPinTableBase, kPinTableCount);
 }
 
 Result<void> Cluster::write_configuration() {
@@ -189,6 +195,12 @@ int Cluster::stop_coordinator() {
   const int status = coordinator_->stop(SIGTERM, 5s);
   coordinator_.reset();
   return status;
+}
+
+void Cluster::kill_coordinator() {
+  if (coordinator_)
+    coordinator_->stop(SIGKILL, 5s);
+  coordinator_.reset();
 }
 
 void Cluster::hold_coordinator(bool held) {

@@ -29,6 +29,9 @@ struct ClusterJob {
   std::vector<std::string> hosts;
 };
 
+// What a leaf's agent may do with its tables.
+enum class LeafMode : std::uint8_t { observe, port_tables, flow_marks };
+
 struct ClusterSpec {
   std::filesystem::path programs;  // the folder of heddle, heddle-agent and heddle-coordinator
   std::vector<ClusterJob> jobs;
@@ -37,6 +40,11 @@ struct ClusterSpec {
   Duration lease{std::chrono::seconds(5)};
   Duration flow_memory{std::chrono::seconds(2)};
   bool outlives_us{};
+  LeafMode leaf_mode{LeafMode::port_tables};
+  std::map<std::string, LeafMode> leaves{};  // those that are otherwise
+  // More lines of the coordinator's configuration: a laboratory steers all its racks unless the
+  // test is about a roll-out, and flows move again sooner than in a data centre.
+  std::string coordinator_lines{"rollout: {mode: off}\ndwell_s: 1\n"};
 };
 
 struct ClusterStatus {
@@ -69,6 +77,8 @@ class Cluster {
   Result<void> start_agents();
   // Ends the coordinator as systemd would; its exit status.
   int stop_coordinator();
+  // As a machine that loses its power.
+  void kill_coordinator();
   // Stops it where it is, and lets it go on: for as long, agents are on their own.
   void hold_coordinator(bool held);
   // The daemons stay when this object goes.

@@ -73,6 +73,31 @@ TEST(Decide, MovesOnlyForAGainOrWhereItMust) {
   }
 }
 
+// With a hysteresis of 2 % and a cost of 2 % for moving all 100: moving 10 of them takes 2.2 %.
+TEST(Decide, AsksForMoreGainWhereMoreIsMoved) {
+  const DecideConfig config{.hysteresis = 0.02, .move_cost = 0.02};
+  const auto with = [&](double worst, std::uint32_t moves) {
+    return decide({candidate("stay", {0.5}), candidate("full", {worst}, moves)}, 100, {}, config)
+        .chosen;
+  };
+  EXPECT_EQ(with(0.512, 10), 1U);
+  EXPECT_EQ(with(0.510, 10), std::nullopt);
+  EXPECT_EQ(with(0.519, 100), std::nullopt);
+  EXPECT_EQ(with(0.521, 100), 1U);
+}
+
+TEST(Decide, SaysWithNumbersWhyItHolds) {
+  const Decision decision =
+      decide({candidate("stay", {0.5, 1.0}), candidate("heddle", {0.51, 1.0}, 30)}, 60, {}, {});
+  EXPECT_FALSE(decision.chosen);
+  EXPECT_EQ(
+      decision.reason,
+      "held at worst 50.0 %, mean 75.0 %: heddle promises worst 51.0 %, mean 75.5 % with 30 of "
+      "60 moved, and that would have to be 3.0 % more");
+  EXPECT_EQ(decide({candidate("stay", {1.0})}, 60, {}, {}).reason,
+            "held at worst 100.0 %, mean 100.0 %: nothing promises more");
+}
+
 TEST(Decide, NamesTheEventThatMadeItMove) {
   const Decision decision = decide({candidate("repair", {0.75}, 4)}, 100,
                                    {.links_changed = true, .event = "leaf1-spine2 down"}, {});

@@ -114,6 +114,34 @@ TEST_F(RocksDbHistoryTest, ReadsBackEveryPlanByItsVersion) {
   EXPECT_EQ(history->last_plan(30s)->plan.version, (PlanVersion{1, 300}));
 }
 
+TEST_F(RocksDbHistoryTest, ReadsBackTheNewestDecisionsAndReplacesOneByItsTime) {
+  const auto history = open();
+  const WallTime begin = wall_now();
+  for (int second = 1; second <= 30; ++second) {
+    DecisionRecord decision;
+    decision.wall = begin + std::chrono::seconds(second);
+    decision.reason = fmt::format("number {}", second);
+    history->keep(decision);
+    decision.times = 5;
+    history->keep(decision);
+  }
+  history->keep(EventRecord{begin + 10s, "no decision"});
+  std::vector<DecisionRecord> got;
+  const auto take = [&](Result<std::vector<DecisionRecord>> answer) {
+    ASSERT_TRUE(answer) << answer.error().message;
+    got = std::move(*answer);
+  };
+  history->read_decisions(WallTime{}, 3, take);
+  queue.run_one();
+  ASSERT_EQ(got.size(), 3U);
+  EXPECT_EQ(got[0].reason, "number 28");
+  EXPECT_EQ(got[2].reason, "number 30");
+  EXPECT_EQ(got[2].times, 5U);
+  history->read_decisions(begin + 29s, 100, take);
+  queue.run_one();
+  EXPECT_EQ(got.size(), 1U);
+}
+
 TEST_F(RocksDbHistoryTest, ReadsBackReportsOfASpanOfTime) {
   const auto history = open();
   const auto key = testing::wire_key(testing::address(1, 1), testing::address(2, 1));

@@ -1,0 +1,170 @@
+#include "coordinator/decide/gates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace heddle {
+
+namespace {
+
+double milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+// Collects what one gate sees: whatever is bad is named, else the worst of what is good.
+class Findings {
+ public:
+  explicit Findings(std::string name) { gate_.name = std::move(name); }
+
+  void bad(std::string what) { add(bad_, std::move(what)); }
+  void blind(std::string what) {
+    ++blind_count_;
+    // Thousands of hosts without counters are not named one by one.
+    if (blind_count_ <= kNamed)
+      add(blind_, std::move(what));
+  }
+  // `change`: how much worse it has become; the worst is told.
+  void good(double change, std::string what) {
+    ++good_count_;
+    if (good_.empty() || change > worst_) {
+      worst_ = change;
+      good_ = std::move(what);
+    }
+  }
+
+  Gate finish(const char* nothing) && {
+    if (!bad_.empty()) {
+      gate_.verdict = Verdict::bad;
+      gate_.seen = std::move(bad_);
+      return std::move(gate_);
+    }
+    gate_.seen = good_count_ > 1 ? fmt::format("{} (the worst of {})", good_, good_count_) : good_;
+    if (blind_count_ > 0) {
+      gate_.verdict = Verdict::unobservable;
+      add(gate_.seen,
+          "not seen: " + blind_ +
+              (blind_count_ > kNamed ? fmt::format(" and {} more", blind_count_ - kNamed) : ""));
+    } else if (good_count_ == 0) {
+      gate_.verdict = Verdict::unobservable;
+      gate_.seen = nothing;
+    }
+    return std::move(gate_);
+  }
+
+ private:
+  static constexpr std::size_t kNamed = 4;
+  static void add(std::string& list, const std::string& what) {
+    list += (list.empty() ? "" : "; ") + what;
+  }
+
+  Gate gate_;
+  std::string bad_;
+  std::string blind_;
+  std::string good_;
+  double worst_{};
+  std::size_t good_count_{};
+  std::size_t blind_count_{};
+};
+
+constexpr const char* kNoJob = "no job ran before the wave and runs now";
+
+Gate judge_efficiency(const GateConfig& config, const Measures& before, const Measures& now) {
+  Findings findings("efficiency");
+  for (const auto& [name, was] : before.jobs) {
+    const auto found = now.jobs.find(name);
+    if (found == now.jobs.end())
+      continue;
+    const JobMeasure& is = found->second;
+    // Like with like: pauses in both, or in neither.
+    const std::optional<double> then = was.in_bursts ? was.in_bursts : was.mean;
+    const std::optional<double> present = was.in_bursts ? is.in_bursts : is.mean;
+    if (!then || !present || *then <= 0) {
+      findings.blind(name);
+      continue;
+    }
+    const double loss = 1.0 - *present / *then;
+    std::string what = fmt::format("{}: {:.3f} before, {:.3f} now", name, std::min(*then, 1.0),
+                                   std::min(*present, 1.0));
+    if (loss > config.efficiency_loss)
+      findings.bad(fmt::format("{} ({:.0f} % less, {:.0f} % allowed)", what, loss * 100,
+                               config.efficiency_loss * 100));
+    else
+      findings.good(loss, std::move(what));
+  }
+  return std::move(findings).finish(kNoJob);
+}
+
+Gate judge_iterations(const GateConfig& config, const Measures& before, const Measures& now) {
+  Findings findings("iteration-time");
+  for (const auto& [name, was] : before.jobs) {
+    const auto found = now.jobs.find(name);
+    if (found == now.jobs.end())
+      continue;
+    const JobMeasure& is = found->second;
+    if (!was.iteration || (!is.iteration && !is.running)) {
+      findings.blind(name);
+      continue;
+    }
+    // One that is overdue counts before it has ended.
+    const bool overdue = is.running && (!is.iteration || *is.running > *is.iteration);
+    const double then = milliseconds(*was.iteration);
+    const double present = milliseconds(overdue ? *is.running : *is.iteration);
+    const double slack = milliseconds(std::max(was.slack, is.slack));
+    std::string what = fmt::format("{}: {:.0f} ms before, {:.0f} ms now", name, then, present);
+    const double growth = (present - slack) / then - 1.0;
+    if (growth > config.iteration_growth)
+      findings.bad(fmt::format("{}{} ({:.0f} % and {:.0f} ms allowed)", what,
+                               overdue ? " and not at its end" : "", config.iteration_growth * 100,
+                               slack));
+    else if (!is.iteration)
+      findings.blind(fmt::format("{}, as no iteration has ended yet", name));
+    else
+      findings.good(growth, std::move(what));
+  }
+  return std::move(findings).finish(kNoJob);
+}
+
+Gate judge_errors(std::string name, const GateConfig& config, const Measures& before,
+                  const Measures& now, std::optional<double> ErrorRates::*counter) {
+  Findings findings(std::move(name));
+  for (const auto& [host, is] : now.hosts) {
+    const auto was = before.hosts.find(host);
+    const std::optional<double> then =
+        was == before.hosts.end() ? std::nullopt : was->second.*counter;
+    const std::optional<double> present = is.*counter;
+    if (!then || !present) {
+      findings.blind(host);
+      continue;
+    }
+    std::string what = fmt::format("{}: {:.1f} /s before, {:.1f} /s now", host, *then, *present);
+    if (*present > *then + config.errors_per_s)
+      findings.bad(fmt::format("{} ({:.1f} /s more allowed)", what, config.errors_per_s));
+    else
+      findings.good(*present - *then, std::move(what));
+  }
+  return std::move(findings).finish("no host of a job reports");
+}
+
+}  // namespace
+
+const char* to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::good:
+      return "good";
+    case Verdict::bad:
+      return "bad";
+    case Verdict::unobservable:
+      break;
+  }
+  return "unobservable";
+}
+
+std::vector<Gate> judge_traffic(const GateConfig& config, const Measures& before,
+                                const Measures& now) {
+  return {judge_efficiency(config, before, now), judge_iterations(config, before, now),
+          judge_errors("retransmissions", config, before, now, &ErrorRates::retransmissions),
+          judge_errors("out-of-sequence", config, before, now, &ErrorRates::out_of_sequence)};
+}
+
+}  // namespace heddle

@@ -1,0 +1,167 @@
+#include "coordinator/decide/measure.h"
+
+#include <algorithm>
+#include <array>
+
+namespace heddle {
+
+namespace {
+
+constexpr std::uint64_t kMeanIntervals = 16;  // over which the pauses between iterations even out
+constexpr int kLeastIterations = 10;          // in a mean, so that a part of one does not count
+constexpr std::uint64_t kBurstIntervals = 4;  // few, so that a change is seen at once
+constexpr std::size_t kSamples = 64;
+
+struct Rates {
+  std::optional<double> in_bursts;
+  std::optional<double> mean;
+};
+
+// What the most trusted observer of a subflow saw since a moment.
+Rates rates_of(const Subflow& flow, Time since) {
+  Rates rates;
+  if (flow.sightings.empty())
+    return rates;
+  const Sighting& sighting = flow.sightings.front();
+  const Observer& node = *sighting.observer;
+  const auto at = [&](std::uint64_t ordinal) -> std::uint64_t {
+    return ordinal < sighting.first_ordinal || ordinal > sighting.last_ordinal
+               ? 0
+               : sighting.bytes[ordinal % kIntervals];
+  };
+  std::uint64_t all = 0;
+  std::uint64_t inner = 0;
+  Duration all_time{};
+  Duration inner_time{};
+  std::uint64_t seen = 0;
+  std::uint64_t inner_seen = 0;
+  Time begin = node.last_report;
+  for (std::uint64_t ordinal = node.ordinal;
+       ordinal > 0 && node.ordinal - ordinal < kIntervals - 1 && ordinal >= sighting.first_ordinal;
+       --ordinal) {
+    const Duration length = node.length[ordinal % kIntervals];
+    begin -= length;
+    if (begin < since)
+      break;
+    if (seen < kMeanIntervals) {
+      all += at(ordinal);
+      all_time += length;
+      ++seen;
+    }
+    // An interval at either end of a burst holds a part of the pause.
+    if (inner_seen < kBurstIntervals && ordinal < node.ordinal && at(ordinal) > 0 &&
+        at(ordinal - 1) > 0 && at(ordinal + 1) > 0) {
+      inner += at(ordinal);
+      inner_time += length;
+      ++inner_seen;
+    }
+  }
+  const auto rate = [](std::uint64_t bytes, Duration time) {
+    return static_cast<double>(bytes) * 8.0 / std::chrono::duration<double>(time).count();
+  };
+  if (seen == kMeanIntervals && all_time > Duration::zero() &&
+      (!flow.period || *flow.period * kLeastIterations <= all_time))
+    rates.mean = rate(all, all_time);
+  if (inner_time > Duration::zero())
+    rates.in_bursts = rate(inner, inner_time);
+  return rates;
+}
+
+// A job's flows begin together; one whose beginning was missed must not count for all.
+void note_iterations(const Subflow& flow, Time since, Time now, JobMeasure& job) {
+  if (flow.sightings.empty() || flow.onsets.empty() || flow.burst_began < since)
+    return;
+  const Observer& node = *flow.sightings.front().observer;
+  job.slack = std::max(job.slack, node.length[node.ordinal % kIntervals]);
+  const auto least = [](std::optional<Duration>& known, Duration value) {
+    known = known ? std::min(*known, value) : value;
+  };
+  least(job.running, now - flow.burst_began);
+  if (flow.onsets.size() < 2)
+    return;
+  const Duration last = flow.onsets.back() - flow.onsets[flow.onsets.size() - 2];
+  if (flow.burst_began - last >= since)
+    least(job.iteration, last);
+}
+
+void lower(std::optional<double>& least, std::optional<double> value, bool first) {
+  if (first || (least && (!value || *value < *least)))
+    least = value;
+}
+
+}  // namespace
+
+std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Prediction& prediction,
+                                               std::span<const double> needed, Time since,
+                                               Time now) {
+  std::map<std::string, JobMeasure> jobs;
+  for (std::size_t i = 0; i < prediction.flows.size(); ++i) {
+    const std::uint32_t number = prediction.demand.flows[i].job.value;
+    const auto [place, first_of_job] = jobs.try_emplace(prediction.jobs[number].name);
+    JobMeasure& job = place->second;
+    Rates flow;
+    bool first = true;
+    for (const FlowKey& key : prediction.flows[i].subflows) {
+      const auto found = table.subflows().find(key);
+      const Rates seen = found == table.subflows().end() ? Rates{} : rates_of(found->second, since);
+      lower(flow.in_bursts, seen.in_bursts, first);
+      lower(flow.mean, seen.mean, first);
+      first = false;
+      if (found != table.subflows().end())
+        note_iterations(found->second, since, now, job);
+    }
+    const double scale =
+        needed[i] > 0 ? static_cast<double>(prediction.flows[i].subflows.size()) / needed[i] : 0;
+    const auto share = [&](std::optional<double> rate) {
+      return rate && scale > 0 ? std::optional(*rate * scale) : std::nullopt;
+    };
+    lower(job.in_bursts, share(flow.in_bursts), first_of_job);
+    lower(job.mean, share(flow.mean), first_of_job);
+  }
+  return jobs;
+}
+
+void ErrorWatch::add(const std::string& node, const Report& report, Time now) {
+  if (report.rdma_ports.empty())
+    return;
+  Sample sample{.begin = now - report.length,
+                .length = report.length,
+                .retransmissions = std::nullopt,
+                .out_of_sequence = std::nullopt};
+  const auto count = [](std::optional<std::uint64_t>& sum, std::uint64_t value) {
+    sum = sum.value_or(0) + value;
+  };
+  for (const RdmaPortCounts& port : report.rdma_ports)
+    for (const PortCount& one : port.counts) {
+      if (one.name == "timeouts" || one.name == "sequence_errors")
+        count(sample.retransmissions, one.value);
+      if (one.name == "out_of_sequence")
+        count(sample.out_of_sequence, one.value);
+    }
+  std::deque<Sample>& samples = samples_[node];
+  samples.push_back(sample);
+  if (samples.size() > kSamples)
+    samples.pop_front();
+}
+
+ErrorRates ErrorWatch::rates(const std::string& node, Time since) const {
+  ErrorRates rates;
+  const auto known = samples_.find(node);
+  if (known == samples_.end())
+    return rates;
+  const auto sum = [&](std::optional<std::uint64_t> Sample::*counter) -> std::optional<double> {
+    double count = 0;
+    double seconds = 0;
+    for (const Sample& sample : known->second)
+      if (sample.begin >= since && sample.*counter) {
+        count += static_cast<double>(*(sample.*counter));
+        seconds += std::chrono::duration<double>(sample.length).count();
+      }
+    return seconds > 0 ? std::optional(count / seconds) : std::nullopt;
+  };
+  rates.retransmissions = sum(&Sample::retransmissions);
+  rates.out_of_sequence = sum(&Sample::out_of_sequence);
+  return rates;
+}
+
+}  // namespace heddle

@@ -1,0 +1,70 @@
+// What is measured of jobs and hosts, for the gates of a roll-out to compare: from what agents
+// report, never from what a plan promises.
+//
+// Thread: the event loop's. ErrorWatch lives as long as the coordinator; the rest is pure.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/core/efficiency.h"
+#include "common/core/messages.h"
+#include "coordinator/predict/prediction.h"
+
+namespace heddle {
+
+// Of a job, over the intervals since some moment. Nothing: cannot be told (safety rule 7).
+struct JobMeasure {
+  // What its slowest flow got, as a share of what its NICs would give it on an infinitely fast
+  // core: while it sent, and over everything, pauses included, where that covers many iterations.
+  std::optional<double> in_bursts{};
+  std::optional<double> mean{};
+  // The last whole iteration, from one beginning of its bursts to the next, and how long the one
+  // under way has lasted.
+  std::optional<Duration> iteration{};
+  std::optional<Duration> running{};
+  Duration slack{};  // by which the two may be wrong: the reports' interval
+  bool operator==(const JobMeasure&) const = default;
+};
+
+// A second, on one host.
+struct ErrorRates {
+  std::optional<double> retransmissions{};  // acknowledgements that did not come, and refusals
+  std::optional<double> out_of_sequence{};
+  bool operator==(const ErrorRates&) const = default;
+};
+
+struct Measures {
+  std::map<std::string, JobMeasure> jobs{};
+  std::map<std::string, ErrorRates> hosts{};  // those of the jobs
+  bool operator==(const Measures&) const = default;
+};
+
+// `needed`: by flow of the prediction, the rate that lets its job reach efficiency 1, in bits per
+// second.
+std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Prediction& prediction,
+                                               std::span<const double> needed, Time since,
+                                               Time now);
+
+// The RDMA error counters of late, by node.
+class ErrorWatch {
+ public:
+  // `now` is when the report arrived.
+  void add(const std::string& node, const Report& report, Time now);
+  // Over the reports that cover nothing before `since`.
+  ErrorRates rates(const std::string& node, Time since) const;
+
+ private:
+  struct Sample {
+    Time begin;
+    Duration length{};
+    std::optional<std::uint64_t> retransmissions;
+    std::optional<std::uint64_t> out_of_sequence;
+  };
+  std::map<std::string, std::deque<Sample>> samples_;
+};
+
+}  // namespace heddle

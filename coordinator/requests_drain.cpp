@@ -1,0 +1,172 @@
+// Draining: the orders, and whether what was ordered is empty.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/requests.h"
+#include "coordinator/serve/answers_decide.h"
+
+namespace heddle {
+
+namespace {
+
+constexpr const char* kUsage = "drain --spine S, --leaf L, --cable C or --rack R; drain status";
+
+}  // namespace
+
+std::set<CableId> Coordinator::draining() const {
+  std::set<CableId> cables;
+  for (const DrainOrder& order : operators_.drains)
+    if (const Result<DrainScope> scope = scope_of(topology_, order.target))
+      cables.insert(scope->cables.begin(), scope->cables.end());
+  return cables;
+}
+
+Reply Coordinator::drain_request(const Request& request, const Sender& sender) {
+  const std::vector<std::string>& words = request.arguments;
+  if (request.command == "drain status" && words.empty())
+    return good(drains_shown());
+  if (words.size() != 2 || !words[0].starts_with("--"))
+    return bad(AnswerCode::usage, kUsage);
+  const DrainTarget target{.kind = words[0].substr(2), .name = words[1]};
+  const auto known = std::ranges::find(operators_.drains, target, &DrainOrder::target);
+  OperatorState next = operators_;
+  if (request.command == "drain") {
+    if (const Result<DrainScope> scope = scope_of(topology_, target); !scope)
+      return bad(scope.error());
+    if (known != operators_.drains.end())
+      return good(drains_shown());
+    next.drains.push_back({.target = target, .since = parts_.clock.wall()});
+  } else {
+    if (known == operators_.drains.end())
+      return bad(AnswerCode::not_found,
+                 fmt::format("no {} '{}' is being drained", target.kind, target.name));
+    std::erase_if(next.drains, [&](const DrainOrder& order) { return order.target == target; });
+  }
+  std::swap(operators_, next);
+  if (const auto stored = store_operators(); !stored) {
+    std::swap(operators_, next);
+    return bad(stored.error());
+  }
+  const std::string said = fmt::format("{} {} {}", request.command, target.kind, target.name);
+  notice(Notice::Level::info, fmt::format("{} by {}", said, sender.node));
+  if (broadcast_.published())
+    plan({.links_changed = false, .demand_changed = true, .event = said});
+  return good(drains_shown());
+}
+
+std::string Coordinator::drains_shown() const {
+  std::vector<DrainShown> shown;
+  for (const DrainOrder& order : operators_.drains)
+    shown.push_back(look_at(order));
+  return drains_json(shown, settings_.drained_below);
+}
+
+DrainShown Coordinator::look_at(const DrainOrder& order) const {
+  DrainShown shown{.order = order, .state = {}, .links = {}, .remain = {}};
+  const Result<DrainScope> scope = scope_of(topology_, order.target);
+  if (!scope) {
+    shown.state = "unobservable";
+    shown.remain.push_back(scope.error().message);
+    return shown;
+  }
+  bool moving = false;
+  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i) {
+    const std::string& name = topology_[LeafId{i}].name;
+    const NodePlan part = broadcast_.part_of(name);
+    for (const Pin& pin : part.pins)
+      if (const auto cable = pinned_cable(topology_, {i}, pin);
+          cable && leads_into(*scope, pin, *cable))
+        ++shown.pins;
+    // What was not read back may still lead there.
+    const AgentState* agent = broadcast_.find(name);
+    if (agent != nullptr && agent->mode == Mode::program && !broadcast_.converged(*agent)) {
+      moving = true;
+      shown.remain.push_back(fmt::format("{} has not read back its new pins", name));
+    }
+  }
+  moving = moving || quiet_wait_.has_value();
+  bool blind = false;
+  double busy = 0;
+  for (const LinkId id : scope->links) {
+    DrainedLink link{.name = topology_.link_name(id), .up = links_.state().up(id), .rate = {}};
+    if (link.up) {
+      link.rate = fresh_rate(id);
+      blind = blind || !link.rate;
+      if (link.rate && *link.rate > settings_.drained_below)
+        busy += link.rate->bits_per_second;
+    }
+    shown.links.push_back(std::move(link));
+  }
+  shown.state = moving                       ? "moving"
+                : shown.pins > 0 || busy > 0 ? "busy"
+                : blind                      ? "unobservable"
+                                             : "empty";
+  say_what_remains(*scope, busy, shown);
+  return shown;
+}
+
+// Over one of its cables, or by a spine that leads on through one.
+bool Coordinator::leads_into(const DrainScope& scope, const Pin& pin, CableId up) const {
+  if (scope.cables.contains(up))
+    return true;
+  const auto nic = topology_.find_nic(destination_of(pin.unit));
+  if (!nic)
+    return false;
+  for (const AttachmentId id : topology_[*nic].attachments)
+    for (const CableId down : topology_.cables_between(topology_[id].leaf, topology_[up].spine))
+      if (scope.cables.contains(down))
+        return true;
+  return false;
+}
+
+// Nothing if the leaf at its end has not reported of late (safety rule 7).
+std::optional<Rate> Coordinator::fresh_rate(LinkId link) const {
+  const LeafId leaf = topology_.is_core(link)
+                          ? topology_[CableId{link.value / 2}].leaf
+                          : topology_[AttachmentId{static_cast<std::uint32_t>(
+                                          link.value / 2 - topology_.cables().size())}]
+                                .leaf;
+  const AgentState* agent = broadcast_.find(topology_[leaf].name);
+  if (agent == nullptr || !agent->connected || !agent->last_report ||
+      parts_.clock.now() - *agent->last_report > 3 * settings_.broadcast.report_interval)
+    return std::nullopt;
+  return links_.rate(link);
+}
+
+void Coordinator::say_what_remains(const DrainScope& scope, double busy, DrainShown& shown) const {
+  std::map<std::string, std::size_t> by_cause;
+  for (std::size_t s = 0; s < routing_.size(); ++s) {
+    const Path& path = routing_[s];
+    if (!path.crosses_core() || !(scope.cables.contains(path.up) ||
+                                  (path.down.valid() && scope.cables.contains(path.down))))
+      continue;
+    const Unit& unit = planning_.units[planning_.problem.unit_of_subflow[s]];
+    const LeafId from = topology_[path.from].leaf;
+    const LeafId to = topology_[path.to].leaf;
+    if (scope.leaves.contains(from) || scope.leaves.contains(to))
+      ++by_cause["to or from its own hosts, which have no other way: end or move their jobs"];
+    else if (!unit.pinnable)
+      ++by_cause[fmt::format(
+          "of {}, which heddle does not steer there (its rack is not enabled, it "
+          "is disabled, or its job is)",
+          topology_[from].name)];
+    else
+      ++by_cause["that have no other live way"];
+  }
+  std::size_t elephants = 0;
+  for (const auto& [cause, count] : by_cause) {
+    shown.remain.push_back(fmt::format("{} elephant{} {}", count, count == 1 ? "" : "s", cause));
+    elephants += count;
+  }
+  if (busy > 0 && elephants == 0 && shown.state == "busy")
+    shown.remain.push_back(
+        fmt::format("{:.1f} Mbit/s of small flows that ECMP hashes there: take the links out of "
+                    "routing to move them",
+                    busy / 1e6));
+  if (shown.state == "unobservable")
+    shown.remain.push_back("links whose leaf does not report: what they carry is not known");
+}
+
+}  // namespace heddle

@@ -1,0 +1,166 @@
+// The roll-out as the coordinator sees to it: what its gates are shown, what is stored before it
+// holds, and the plan that follows.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "coordinator/coordinator.h"
+
+namespace heddle {
+
+namespace {
+
+// What `main` does not offer is told as a withdrawal, and is no fault of the agent's.
+bool fails(const PinFailure& failure) {
+  return failure.code != Errc::not_found;
+}
+
+void add(std::string& list, const std::string& what) {
+  list += (list.empty() ? "" : "; ") + what;
+}
+
+}  // namespace
+
+void Coordinator::take_up(RolloutState state) {
+  rollout_ = Rollout(settings_.rollout, std::move(state), parts_.clock.now());
+}
+
+bool Coordinator::may_steer(LeafId leaf) const {
+  return rollout_.allows(topology_[leaf].rack);
+}
+
+void Coordinator::step_rollout() {
+  confirm_turned_back();
+  if (!rollout_.watching())
+    return;
+  Rollout next = rollout_;
+  const std::optional<std::string> said = next.step(rollout_sight(), parts_.clock.now());
+  adopt(std::move(next), said.value_or(""));
+}
+
+// Stored first: a crash must not leave racks enabled that nobody remembers, nor begin a wave again
+// that was turned back. `said`: for the log; empty if nothing has happened.
+Result<void> Coordinator::adopt(Rollout next, const std::string& said) {
+  const RolloutState& before = rollout_.state();
+  const RolloutState& after = next.state();
+  if (after != before)
+    if (Result<void> stored = parts_.store.store_rollout(after); !stored) {
+      notice(Notice::Level::error,
+             fmt::format("the roll-out's state cannot be kept: {}", stored.error().message));
+      // Turning back must work on a broken disk, too.
+      if (!std::ranges::includes(before.enabled, after.enabled))
+        return stored;
+    }
+  std::set<std::string> left;
+  std::ranges::set_difference(before.enabled, after.enabled, std::inserter(left, left.end()));
+  const bool other_racks = after.enabled != before.enabled;
+  turned_back_.insert(left.begin(), left.end());
+  for (const std::string& rack : after.enabled)
+    turned_back_.erase(rack);
+  rollout_ = std::move(next);
+  if (!said.empty())
+    notice(left.empty() ? Notice::Level::info : Notice::Level::error, said);
+  if (other_racks && warm())
+    plan({.links_changed = false, .demand_changed = true, .event = said});
+  return {};
+}
+
+// What was ordered is over when the agents have read back that nothing of ours is left.
+void Coordinator::confirm_turned_back() {
+  std::erase_if(turned_back_, [&](const std::string& rack) {
+    for (const auto& leaf : topology_.leaves()) {
+      if (leaf.rack != rack)
+        continue;
+      const AgentState* agent = broadcast_.find(leaf.name);
+      if (agent == nullptr || !agent->connected || agent->installed_pins != 0 ||
+          !broadcast_.converged(*agent))
+        return false;
+    }
+    notice(Notice::Level::info, fmt::format("{} holds no pin any more, read back", rack));
+    return true;
+  });
+}
+
+RolloutSight Coordinator::rollout_sight() const {
+  const Time now = parts_.clock.now();
+  RolloutSight sight;
+  const Wave* wave = rollout_.current();
+  if (wave == nullptr)
+    return sight;
+  const Evaluator evaluator(topology_, links_.state(), prediction_.demand);
+  std::vector<double> needed;
+  for (std::uint32_t i = 0; i < prediction_.demand.flows.size(); ++i)
+    needed.push_back(evaluator.needed_rate(i));
+  sight.measures.jobs = measure_jobs(flows_, prediction_, needed, rollout_.since(), now);
+  for (const PredictedJob& job : prediction_.jobs)
+    for (const std::string& host : job.hosts)
+      sight.measures.hosts[host] = errors_.rates(host, rollout_.since());
+  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i)
+    if (std::ranges::find(wave->racks, topology_[LeafId{i}].rack) != wave->racks.end())
+      look_at_leaf(topology_[LeafId{i}].name, sight);
+  sight.astray = flows_astray(*wave);
+  return sight;
+}
+
+void Coordinator::look_at_leaf(const std::string& name, RolloutSight& sight) const {
+  const AgentState* agent = broadcast_.find(name);
+  if (agent == nullptr || !agent->connected) {
+    add(sight.not_ready, fmt::format("{}: no agent is heard", name));
+    add(sight.not_held, fmt::format("{} is not heard", name));
+    return;
+  }
+  std::string wrong;
+  if (agent->mode != Mode::program)
+    wrong =
+        fmt::format("{}: its agent only observes; set 'mode: program' there and restart it", name);
+  else if (agent->disabled || broadcast_.disabled().contains(name))
+    wrong = fmt::format("{} is disabled; see 'heddle enable'", name);
+  else if (!agent->conflict.empty())
+    wrong = fmt::format("{}: {}", name, agent->conflict);
+  else if (!broadcast_.steering(name, parts_.clock.now()))
+    wrong = fmt::format("{} cannot steer; 'heddle agents' says why", name);
+  if (!wrong.empty())
+    add(sight.not_ready, wrong);
+  const auto failures = std::ranges::count_if(agent->failed, fails);
+  if (failures > 0)
+    add(wrong, fmt::format("{} could not install {} of its pins: {}", name, failures,
+                           std::ranges::find_if(agent->failed, fails)->reason));
+  if (!wrong.empty())
+    add(sight.trouble, wrong);
+  const NodePlan part = broadcast_.part_of(name);
+  const bool all_but_withdrawn =
+      agent->installed == part.version && !agent->failed.empty() && failures == 0;
+  if (!broadcast_.converged(*agent) && !all_but_withdrawn)
+    add(sight.not_held, fmt::format("{} holds {} pins of plan {}, and should hold {} of plan {}",
+                                    name, agent->installed_pins, to_string(agent->installed),
+                                    part.pins.size(), to_string(part.version)));
+}
+
+// Flows that were seen on another uplink than their pin's for longer than a plan takes to be seen.
+std::string Coordinator::flows_astray(const Wave& wave) const {
+  const Time settled = plan_taken_at_ + 2 * settings_.broadcast.report_interval;
+  std::size_t count = 0;
+  std::string example;
+  std::size_t subflow = 0;
+  for (std::size_t i = 0; i < planning_.flow_of.size(); ++i) {
+    const PredictedFlow& flow = prediction_.flows[planning_.flow_of[i]];
+    for (std::uint32_t k = 0; k < planning_.problem.demand.flows[i].subflows; ++k, ++subflow) {
+      const Unit& unit = planning_.units[planning_.problem.unit_of_subflow[subflow]];
+      const CableId seen = flow.observed[planning_.subflow_of[subflow]];
+      if (!unit.pinnable || subflow >= routing_.size() || !routing_[subflow].crosses_core() ||
+          !seen.valid() || seen == routing_[subflow].up ||
+          std::ranges::find(wave.racks, topology_[unit.leaf].rack) == wave.racks.end())
+        continue;
+      const auto known = flows_.subflows().find(flow.subflows[planning_.subflow_of[subflow]]);
+      if (known == flows_.subflows().end() || known->second.last_active <= settled)
+        continue;
+      ++count;
+      if (example.empty())
+        example = fmt::format("{} by {}", to_string(known->first), topology_[seen].leaf_port);
+    }
+  }
+  return count == 0 ? std::string()
+                    : fmt::format("{} flows run elsewhere than their pins say: {}", count, example);
+}
+
+}  // namespace heddle

@@ -1,0 +1,180 @@
+#include "coordinator/decide/gates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/small_fabric.h"
+
+namespace heddle::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+const Gate& gate(const std::vector<Gate>& gates, std::string_view name) {
+  return *std::ranges::find(gates, name, &Gate::name);
+}
+
+Measures measured(JobMeasure job, ErrorRates host = {.retransmissions = 0, .out_of_sequence = 0}) {
+  return {.jobs = {{"ring-a", job}}, .hosts = {{"h1-1", host}}};
+}
+JobMeasure running(double in_bursts, Duration iteration) {
+  return {.in_bursts = in_bursts, .mean = in_bursts / 2, .iteration = iteration, .slack = 10ms};
+}
+
+TEST(Gates, AreGoodWhereNothingHasChanged) {
+  for (const Gate& one :
+       judge_traffic({}, measured(running(0.9, 300ms)), measured(running(0.9, 305ms))))
+    EXPECT_EQ(one.verdict, Verdict::good) << one.name << ": " << one.seen;
+}
+
+// 10 % are allowed.
+TEST(Gates, EfficiencyFailsWhenAJobLosesMoreThanIsAllowed) {
+  const Measures before = measured(running(0.9, 300ms));
+  EXPECT_EQ(gate(judge_traffic({}, before, measured(running(0.82, 300ms))), "efficiency").verdict,
+            Verdict::good);
+  const Gate bad = gate(judge_traffic({}, before, measured(running(0.3, 300ms))), "efficiency");
+  EXPECT_EQ(bad.verdict, Verdict::bad);
+  EXPECT_EQ(bad.seen, "ring-a: 0.900 before, 0.300 now (67 % less, 10 % allowed)");
+}
+
+TEST(Gates, EfficiencyComparesPausesOnlyWithPauses) {
+  JobMeasure smooth{.in_bursts = std::nullopt, .mean = 0.45, .iteration = std::nullopt};
+  const auto verdict = [](const JobMeasure& was, const JobMeasure& is) {
+    return gate(judge_traffic({}, measured(was), measured(is)), "efficiency").verdict;
+  };
+  EXPECT_EQ(verdict(running(0.9, 300ms), smooth), Verdict::unobservable);
+  EXPECT_EQ(verdict(smooth, running(0.9, 300ms)), Verdict::good) << "0.45 on average in both";
+  EXPECT_EQ(verdict(smooth, running(0.7, 300ms)), Verdict::bad) << "0.35 on average now";
+}
+
+// 300 ms before: 330 are allowed, and the 10 of a report's interval.
+TEST(Gates, IterationTimeFailsAlsoBeforeALongOneHasEnded) {
+  const Measures before = measured(running(0.9, 300ms));
+  EXPECT_EQ(
+      gate(judge_traffic({}, before, measured(running(0.9, 335ms))), "iteration-time").verdict,
+      Verdict::good);
+  EXPECT_EQ(
+      gate(judge_traffic({}, before, measured(running(0.9, 345ms))), "iteration-time").verdict,
+      Verdict::bad);
+  JobMeasure overdue = running(0.9, 300ms);
+  overdue.running = 400ms;
+  const Gate bad = gate(judge_traffic({}, before, measured(overdue)), "iteration-time");
+  EXPECT_EQ(bad.verdict, Verdict::bad);
+  EXPECT_EQ(bad.seen,
+            "ring-a: 300 ms before, 400 ms now and not at its end (10 % and 10 ms allowed)");
+}
+
+TEST(Gates, ErrorsFailWhenAHostHasMoreOfThemThanBefore) {
+  const Measures before =
+      measured(running(0.9, 300ms), {.retransmissions = 2, .out_of_sequence = 0});
+  const auto now = judge_traffic(
+      {}, before, measured(running(0.9, 300ms), {.retransmissions = 2.5, .out_of_sequence = 40}));
+  EXPECT_EQ(gate(now, "retransmissions").verdict, Verdict::good);
+  EXPECT_EQ(gate(now, "out-of-sequence").verdict, Verdict::bad);
+  EXPECT_THAT(gate(now, "out-of-sequence").seen, HasSubstr("h1-1: 0.0 /s before, 40.0 /s now"));
+}
+
+TEST(SafetyRule7, AGateThatCannotSeeIsNeitherGoodNorBad) {
+  const Measures before = measured(running(0.9, 300ms), {});
+  for (const Gate& one : judge_traffic({}, before, measured({}, {}))) {
+    EXPECT_EQ(one.verdict, Verdict::unobservable) << one.name;
+    EXPECT_THAT(one.seen, HasSubstr(one.name == "efficiency" || one.name == "iteration-time"
+                                        ? "not seen: ring-a"
+                                        : "not seen: h1-1"));
+  }
+  for (const Gate& one : judge_traffic({}, {}, measured(running(0.9, 300ms))))
+    if (one.name == "efficiency" || one.name == "iteration-time") {
+      EXPECT_EQ(one.verdict, Verdict::unobservable) << "a job that is new is not judged";
+    }
+}
+
+// Reports of 100 ms: 3 intervals of sending, 2 of silence. A NIC would take 80 Mbit/s, which is
+// 1,000,000 bytes an interval; the flow gets half of it inside its bursts.
+class Measuring : public ::testing::Test {
+ protected:
+  Measuring() {
+    prediction.jobs = {{.name = "job"}};
+    prediction.demand.jobs = {{.name = "job"}};
+    prediction.demand.flows = {{.job = {0},
+                                .phase = 0,
+                                .source = *topology.find_nic(address(1, 1)),
+                                .destination = *topology.find_nic(address(2, 1))}};
+    prediction.flows = {{.subflows = {key_of(key)}, .observed = {CableId{}}, .entry = {}}};
+  }
+  void report(std::uint64_t bytes) {
+    now += 100ms;
+    std::vector<FlowDelta> seen;
+    if (bytes > 0)
+      seen.push_back(delta(key, bytes));
+    table.add("h1-1", report_of(++number, now - 100ms, 100ms, std::move(seen)), now);
+  }
+  void iteration(std::uint64_t bytes) {
+    for (const std::uint64_t share : {bytes / 2, bytes, bytes / 2})
+      report(share);
+    report(0);
+    report(0);
+  }
+  JobMeasure measure(Time since) const {
+    return measure_jobs(table, prediction, std::vector{80e6}, since, now).at("job");
+  }
+  Topology topology = small_fabric(2, 2, 1);
+  FlowTable table{topology, {.elephant_rate = Rate{1e6}, .memory = 30s}};
+  WireKey key = wire_key(address(1, 1), address(2, 1));
+  Prediction prediction;
+  Time now{1000s};
+  std::uint64_t number{};
+};
+
+TEST_F(Measuring, TellsBurstsFromPauses) {
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  const JobMeasure seen = measure({});
+  EXPECT_NEAR(*seen.in_bursts, 0.5, 1e-9);
+  EXPECT_FALSE(seen.mean) << "three iterations and a part of one are no mean";
+  EXPECT_EQ(seen.iteration, Duration(500ms));
+  EXPECT_EQ(seen.slack, Duration(100ms));
+}
+
+TEST_F(Measuring, AMeanIsOfAFlowWithoutPauses) {
+  for (int i = 0; i < 20; ++i)
+    report(250'000);
+  EXPECT_NEAR(*measure({}).mean, 0.25, 1e-9);
+  EXPECT_NEAR(*measure({}).in_bursts, 0.25, 1e-9);
+}
+
+TEST_F(Measuring, CountsNothingOfBefore) {
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  const Time change = now;
+  EXPECT_EQ(measure(change), JobMeasure{});
+  iteration(100'000);
+  const JobMeasure seen = measure(change);
+  EXPECT_NEAR(*seen.in_bursts, 0.1, 1e-9);
+  EXPECT_FALSE(seen.iteration) << "the first whole one is not over";
+  EXPECT_EQ(seen.running, Duration(500ms));
+  iteration(100'000);
+  EXPECT_EQ(measure(change).iteration, Duration(500ms));
+}
+
+TEST_F(Measuring, ErrorRatesAreOfTheTimeSinceAndUnknownWithoutCounters) {
+  ErrorWatch watch;
+  const auto counted = [&](std::vector<PortCount> counts) {
+    now += 1s;
+    Report report;
+    report.length = 1s;
+    report.rdma_ports = {
+        {.device = "mlx5_0", .port = 1, .netdev = "", .counts = std::move(counts)}};
+    watch.add("h1-1", report, now);
+  };
+  counted({{.name = "timeouts", .value = 100}});
+  const Time since = now;
+  counted({{.name = "timeouts", .value = 3}, {.name = "sequence_errors", .value = 1}});
+  counted({{.name = "timeouts", .value = 0}, {.name = "tx_bytes", .value = 9}});
+  EXPECT_EQ(watch.rates("h1-1", since).retransmissions, 2.0);
+  EXPECT_EQ(watch.rates("h1-1", since).out_of_sequence, std::nullopt);
+  EXPECT_EQ(watch.rates("h1-2", since), ErrorRates{});
+}
+
+}  // namespace
+}  // namespace heddle::testing
