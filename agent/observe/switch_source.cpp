@@ -55,7 +55,7 @@ void SwitchSource::add(const FlowCounter& flow, const Growth& growth, const std:
 }
 
 Result<FlowReading> SwitchSource::read(Time now) {
-  const Result<FlowReading> packets = packets_.read(now);
+  Result<FlowReading> packets = packets_.read(now);
   const Result<FlowReading> samples = samples_.read(now);
   if (!packets && !samples)
     return packets;
