@@ -227,6 +227,25 @@ int run(const std::string& optimiser) {
       }
     }
     good = show("a cable lost, a cable back", links, bench) && good;
+
+    // What the loop does for an operator's questions while agents wait.
+    const auto asked = [&](const std::string& command, const std::vector<std::string>& arguments) {
+      const Envelope question{
+          .node = "cli", .sequence = 0, .message = Request{1, command, arguments}};
+      return bench.timed([&] {
+        bench.coordinator->received(bench.port.know({.route = "cli", .key = {}, .name = {}}, "cli"),
+                                    question);
+      });
+    };
+    std::vector<Cost> previews, explanations, statuses;
+    for (int i = 0; i < 20; ++i) {
+      previews.push_back(asked("plan preview", {"--down", fmt::format("spine{}", i + 1)}));
+      explanations.push_back(asked("jobs explain", {"auto-h1-1"}));
+      statuses.push_back(asked("status", {}));
+    }
+    good = show("a preview of a lost spine", previews, bench) && good;
+    good = show("why a job is slow", explanations, bench) && good;
+    good = show("status, with the bound", statuses, bench) && good;
     std::printf("%llu messages of %.1f MB left; history: %s\n",
                 static_cast<unsigned long long>(bench.channel.messages),
                 static_cast<double>(bench.channel.bytes) / 1e6,

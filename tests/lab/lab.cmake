@@ -22,5 +22,5 @@ foreach(part heddle_agent heddle_agent_netlink heddle_agent_observe heddle_agent
 endforeach()
 heddle_test(lab lab LINK ${lab_parts})
 if(TARGET test_lab AND TARGET heddle-agent)
-  add_dependencies(test_lab heddle-agent heddle-coordinator)  # the tests of the programs themselves
+  add_dependencies(test_lab heddle heddle-agent heddle-coordinator)  # the tests of the programs themselves
 endif()
