@@ -27,6 +27,7 @@ Agent::Agent(const AgentConfig& config, AgentIdentity identity, AgentParts parts
                   {.mode = config.mode,
                    .uplinks = config.uplinks,
                    .host_ports = config.host_ports,
+                   .never_touch = config.never_touch,
                    .ranges = config.routing,
                    .enforcer = config.enforcer}),
       session_({.node = config.node,

@@ -108,6 +108,7 @@ ProgramConfig program_config(const AgentConfig& config) {
   return {.mode = Mode::program,
           .uplinks = config.uplinks,
           .host_ports = config.host_ports,
+          .never_touch = config.never_touch,
           .ranges = config.routing,
           .enforcer = config.enforcer};
 }

@@ -73,6 +73,7 @@ Result<AgentConfig> read_config(ConfigReader reader) {
   reader.read("host_ports", config.host_ports);
   if (config.mode == Mode::program && config.host_ports.empty())
     reader.problem("host_ports", "needed to program a leaf");
+  reader.read("never_touch", config.never_touch);
   reader.read_choice(
       "enforcer", config.enforcer,
       {{"port-tables", Enforcer::port_tables}, {"flow-marks", Enforcer::flow_marks}});
@@ -115,6 +116,7 @@ std::vector<std::string> needs_restart(const AgentConfig& now, const AgentConfig
   compare("report_interval_ms", now.report_interval, next.report_interval);
   compare("uplinks", now.uplinks, next.uplinks);
   compare("host_ports", now.host_ports, next.host_ports);
+  compare("never_touch", now.never_touch, next.never_touch);
   compare("enforcer", now.enforcer, next.enforcer);
   compare("routing", now.routing, next.routing);
   return keys;

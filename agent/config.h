@@ -35,6 +35,7 @@ struct AgentConfig {
 
   std::vector<std::string> uplinks;     // patterns of interface names
   std::vector<std::string> host_ports;  // likewise
+  std::vector<Prefix> never_touch;      // no pin of a flow from or to these is held
   Enforcer enforcer{};
   RoutingRanges routing;
   LogLevel log_level{LogLevel::info};

@@ -28,6 +28,10 @@ class Desiring {
 
   void take(std::size_t position) {
     const Pin& pin = in_.pins[position];
+    if (const Prefix* const forbidden = never_touched(pin.unit))
+      return refuse(
+          position, Errc::permission,
+          fmt::format("this node's configuration says never to touch {}", to_string(*forbidden)));
     const bool by_mark = in_.enforcer == Enforcer::flow_marks;
     const auto* const unit = std::get_if<ByPortAndDestination>(&pin.unit);
     const auto* const route = std::get_if<PortTableRoute>(&pin.target);
@@ -71,6 +75,15 @@ class Desiring {
     if (!rule.in_port.empty())
       table_of_[rule.in_port] = rule.table;
     tables_in_use_.insert(rule.table);
+  }
+
+  const Prefix* never_touched(const SteeringUnit& unit) const {
+    const auto* const flow = std::get_if<ByQueuePair>(&unit);
+    const auto found = std::ranges::find_if(in_.never_touch, [&](const Prefix& prefix) {
+      return prefix.contains(destination_of(unit)) ||
+             (flow != nullptr && prefix.contains(flow->source));
+    });
+    return found == in_.never_touch.end() ? nullptr : &*found;
   }
 
   void take_route(std::size_t position, const ByPortAndDestination& unit,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ struct DesireInput {
   const std::vector<std::string>& host_ports;
   const RoutingRanges& ranges;
   Enforcer enforcer{};
+  std::span<const Prefix> never_touch{};  // no pin of a flow from or to these is held
 };
 
 struct Desire {

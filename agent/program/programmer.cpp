@@ -245,7 +245,8 @@ class Programmer::Impl {
                              .uplinks = config_.uplinks,
                              .host_ports = config_.host_ports,
                              .ranges = tables_.ranges(),
-                             .enforcer = config_.enforcer});
+                             .enforcer = config_.enforcer,
+                             .never_touch = config_.never_touch});
     counters_.pins_withdrawn +=
         desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
     withdrawn_pins_ = desired.withdrawn;

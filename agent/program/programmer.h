@@ -27,6 +27,7 @@ struct ProgramConfig {
   Mode mode{Mode::observe};
   std::vector<std::string> uplinks;     // glob patterns of interface names
   std::vector<std::string> host_ports;  // likewise
+  std::vector<Prefix> never_touch{};    // no pin of a flow from or to these is held
   RoutingRanges ranges;
   Enforcer enforcer{};
   Duration full_check{std::chrono::seconds{30}};  // everything is read again at least this often

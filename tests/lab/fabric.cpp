@@ -414,6 +414,16 @@ Result<void> Fabric::shape_core() {
   return {};
 }
 
+Result<void> Fabric::shape_uplink(int leaf, int spine, Rate rate) {
+  Netlink& net = netlink(NodeName::leaf(leaf));
+  const std::string port = fmt::format("up{}", spine);
+  net.delete_root_qdisc(port);
+  if (auto done = net.commit(); !done)
+    return done;
+  shape(net, port, rate);
+  return net.commit();
+}
+
 Result<void> Fabric::unshape_core() {
   for (int leaf = 1; leaf <= spec_.leaves; ++leaf)
     for (int spine = 1; spine <= spec_.spines; ++spine) {

@@ -78,6 +78,8 @@ class Fabric {
   // own rate.
   Result<void> unshape_core();
   Result<void> shape_core();
+  // One uplink alone, at another rate; what was in its queue is lost.
+  Result<void> shape_uplink(int leaf, int spine, Rate rate);
 
   // A cable dies at the spine's end, so that the leaf loses carrier as with a cut cable. Other
   // leaves learn of it only from routing. restore_cable() is the repair; both return at once.

@@ -65,6 +65,24 @@ TEST_F(ProgrammerOverAFake, WhatAnEarlierLifeAsALeafInstalledGoesWithItsHostPort
   EXPECT_EQ(programmer->state().installed, 0U);
 }
 
+TEST_F(ProgrammerOverAFake, WhatItsConfigurationForbidsIsRefusedWhoeverWantsIt) {
+  programmer.emplace(kernel, store, clock,
+                     ProgramConfig{.mode = Mode::program,
+                                   .uplinks = {"up*"},
+                                   .host_ports = {"p*"},
+                                   .never_touch = {Prefix::host(destination(2))},
+                                   .ranges = {}});
+  ASSERT_TRUE(programmer->start());
+  programmer->want(plan(1, {{1, "up1"}, {2, "up1"}}));
+  const auto told = settle();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->installed, 1U);
+  ASSERT_EQ(told->failed.size(), 1U);
+  EXPECT_EQ(told->failed[0].code, Errc::permission);
+  EXPECT_EQ(destination_of(told->failed[0].unit), destination(2));
+  EXPECT_EQ(kernel.pinned(), 1U);
+}
+
 TEST_F(ProgrammerOverAFake, AWithdrawalIsActedOnWhileNothingCanBeRead) {
   start();
   programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
