@@ -307,8 +307,9 @@ Result<std::string> job_explain_json(const NetworkView& view, const std::string&
   const JobId id{static_cast<std::uint32_t>(job - view.prediction.jobs.begin())};
   const std::optional<Diagnosis> found = diagnose(view.planning, view.routing, id);
   const bool judged = view.efficiency && id.value < view.judged.size() && view.judged[id.value];
-  const std::optional<double> efficiency =
-      judged ? std::optional(view.efficiency->by_job[id.value]) : std::nullopt;
+  std::optional<double> efficiency;
+  if (judged)
+    efficiency = view.efficiency->by_job[id.value];
   const double alone = found ? bounds_of(view.planning).by_job[id.value] : 1.0;
   const std::optional<double> bound = view.bound();
   return dump(

@@ -26,9 +26,9 @@ std::map<std::string, std::optional<double>> by_name(const Prediction& predictio
                                                      const std::vector<bool>& judged) {
   std::map<std::string, std::optional<double>> jobs;
   for (std::size_t j = 0; j < prediction.jobs.size(); ++j)
-    jobs[prediction.jobs[j].name] = efficiency && j < judged.size() && judged[j]
-                                        ? std::optional(efficiency->by_job[j])
-                                        : std::nullopt;
+    if (std::optional<double>& job = jobs[prediction.jobs[j].name];
+        efficiency && j < judged.size() && judged[j])
+      job = efficiency->by_job[j];
   return jobs;
 }
 
@@ -50,7 +50,9 @@ std::string preview_json(const NetworkView& view, const Preview& preview) {
   Json jobs = Json::array();
   for (const auto& [name, efficiency] : then) {
     const auto before = now.find(name);
-    const std::optional<double> known = before == now.end() ? std::nullopt : before->second;
+    std::optional<double> known;
+    if (before != now.end())
+      known = before->second;
     jobs.push_back({{"name", name},
                     {"now", known ? Json(*known) : Json()},
                     {"then", efficiency ? Json(*efficiency) : Json()},
