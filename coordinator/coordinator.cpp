@@ -120,6 +120,7 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
   ports_.add(node, report);
   links_changed(links_.set_ports(node, report.ports));
   errors_.add(node, report, now);
+  note_drained_traffic();
   look_for_quiet_now();
   parts_.history.keep(parts_.clock.wall(), node, report);
 }

@@ -150,6 +150,8 @@ class Coordinator {
   DrainShown look_at(const DrainOrder& order) const;
   bool leads_into(const DrainScope& scope, const Pin& pin, CableId up) const;
   std::optional<Rate> fresh_rate(LinkId link) const;
+  void note_drained_traffic();
+  Duration pauses() const;
   void say_what_remains(const DrainScope& scope, double busy, DrainShown& shown) const;
 
   // requests*.cpp
@@ -217,6 +219,7 @@ class Coordinator {
 
   Rollout rollout_;
   ErrorWatch errors_;
+  std::map<std::string, Time> drain_busy_;  // by what is drained: when its links last carried much
   std::set<std::string> turned_back_;  // racks that are to read back that no pin is left
   std::shared_ptr<const PlanRecord> record_;
   std::deque<std::shared_ptr<const PlanRecord>> recent_;

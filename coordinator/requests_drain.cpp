@@ -49,6 +49,7 @@ Reply Coordinator::drain_request(const Request& request, const Sender& sender) {
     std::swap(operators_, next);
     return bad(stored.error());
   }
+  drain_busy_.erase(target.kind + " " + target.name);  // counted from the order on
   const std::string said = fmt::format("{} {} {}", request.command, target.kind, target.name);
   notice(Notice::Level::info, fmt::format("{} by {}", said, sender.node));
   if (broadcast_.published())
@@ -103,8 +104,43 @@ DrainShown Coordinator::look_at(const DrainOrder& order) const {
                 : shown.pins > 0 || busy > 0 ? "busy"
                 : blind                      ? "unobservable"
                                              : "empty";
+  const auto last_busy = drain_busy_.find(order.target.kind + " " + order.target.name);
+  const Time seen_busy = last_busy == drain_busy_.end() ? started_ : last_busy->second;
+  if (const Duration silent = parts_.clock.now() - seen_busy;
+      shown.state == "empty" && silent < pauses()) {
+    shown.state = "busy";
+    shown.remain.push_back(
+        fmt::format("nothing for {:.1f} s; it is empty after {:.1f} s without traffic",
+                    std::chrono::duration<double>(silent).count(),
+                    std::chrono::duration<double>(pauses()).count()));
+  }
   say_what_remains(*scope, busy, shown);
   return shown;
+}
+
+// A job that computes sends nothing, so a link is not empty because it was so in one interval.
+void Coordinator::note_drained_traffic() {
+  const Time now = parts_.clock.now();
+  for (const DrainOrder& order : operators_.drains) {
+    const auto [busy, added] =
+        drain_busy_.try_emplace(order.target.kind + " " + order.target.name, now);
+    const Result<DrainScope> scope = scope_of(topology_, order.target);
+    if (added || !scope)
+      continue;
+    for (const LinkId id : scope->links)
+      if (const auto rate = fresh_rate(id); rate && *rate > settings_.drained_below)
+        busy->second = now;
+  }
+}
+
+// How long nothing must be seen before there is nothing: longer than any job pauses, as far as that
+// is known.
+Duration Coordinator::pauses() const {
+  Duration longest = 10 * settings_.broadcast.report_interval;
+  for (const PredictedJob& job : prediction_.jobs)
+    if (job.period)
+      longest = std::max(longest, *job.period * 3 / 2);
+  return longest;
 }
 
 // Over one of its cables, or by a spine that leads on through one.
