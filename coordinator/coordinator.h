@@ -220,7 +220,7 @@ class Coordinator {
   Rollout rollout_;
   ErrorWatch errors_;
   std::map<std::string, Time> drain_busy_;  // by what is drained: when its links last carried much
-  std::set<std::string> turned_back_;  // racks that are to read back that no pin is left
+  std::set<std::string> turned_back_;       // racks that are to read back that no pin is left
   std::shared_ptr<const PlanRecord> record_;
   std::deque<std::shared_ptr<const PlanRecord>> recent_;
 
