@@ -64,7 +64,7 @@ class ZmqServerChannel::Impl {
   Result<void> bind();
   Result<void> watch();
   Result<void> watch_folders();
-  void refuse(Refused refused, const std::string& line);
+  void refuse(const Refused& refused, const std::string& line);
   void load_authorised(AuthorisedKeys keys);
   void reload_authorised();
   void receive();
@@ -191,7 +191,7 @@ Result<void> ZmqServerChannel::Impl::watch_folders() {
   return {};
 }
 
-void ZmqServerChannel::Impl::refuse(Refused refused, const std::string& line) {
+void ZmqServerChannel::Impl::refuse(const Refused& refused, const std::string& line) {
   if (refusals_.note(line) && refused_)
     refused_(refused);
 }

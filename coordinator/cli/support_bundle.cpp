@@ -114,11 +114,11 @@ std::map<std::string, std::string> collect(const BundleSources& sources, std::st
       files["coordinator/not-reached.txt"] = missing + "\n";
       break;  // The others would wait for nothing, too.
     }
-    files[fmt::format("coordinator/{}.json", file_name(question))] =
+    const std::string answered =
         reply->exit_code == 0
-            ? reply->json + "\n"
-            : Json{{"error", reply->error}}.dump(-1, ' ', false, Json::error_handler_t::replace) +
-                  "\n";
+            ? reply->json
+            : Json{{"error", reply->error}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+    files[fmt::format("coordinator/{}.json", file_name(question))] = fmt::format("{}\n", answered);
   }
   std::error_code error;
   for (fs::directory_iterator it(sources.configuration, error), end; !error && it != end;
@@ -181,7 +181,7 @@ Exit collect_bundle(const SupportBundle& bundle, const BundleSources& sources, b
   std::string missing;
   std::map<std::string, std::string> files;
   for (auto& [path, text] : collect(sources, missing))
-    files[name + "/" + path] = without_keys(std::move(text), secrets);
+    files[fmt::format("{}/{}", name, path)] = without_keys(std::move(text), secrets);
   const auto archive = tar_gz(files, sources.now);
   if (!archive)
     return report_error(Exit::failed, archive.error().message, json, out, err);
