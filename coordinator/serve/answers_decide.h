@@ -36,8 +36,8 @@ struct DrainedLink {
 };
 struct DrainShown {
   DrainOrder order;
-  // "moving": agents are still to read back their new pins; "busy": pins that have no other way lead
-  // there, or counters show traffic; "unobservable": a counter is not seen; "empty".
+  // "moving": agents are still to read back their new pins; "busy": pins that have no other way
+  // lead there, or counters show traffic; "unobservable": a counter is not seen; "empty".
   std::string state;
   std::vector<DrainedLink> links;
   std::uint32_t pins{};             // installed ones that lead there

@@ -82,14 +82,16 @@ class ModelKernel {
 };
 
 TEST(Reconcile, DoesNothingWhenTheKernelAgrees) {
-  const SteeringTables tables{.next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
+  const SteeringTables tables{
+      .next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
   EXPECT_TRUE(reconcile(tables, tables).empty());
 }
 
 TEST(Reconcile, MovesARouteByOneReplaceAndRemovesTheOldNextHopLast) {
   const SteeringTables installed{
       .next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
-  const SteeringTables desired{.next_hops = {hop(2)}, .routes = {route(5, 1, 2)}, .rules = {{"p1", 5}}};
+  const SteeringTables desired{
+      .next_hops = {hop(2)}, .routes = {route(5, 1, 2)}, .rules = {{"p1", 5}}};
   const Reconciliation todo = reconcile(desired, installed);
   EXPECT_EQ(todo.make, (std::vector<Action>{AddNextHop{hop(2)}, MoveRoute{route(5, 1, 2)}}));
   EXPECT_EQ(todo.sweep, (std::vector<Action>{RemoveNextHop{1}}));
@@ -98,7 +100,8 @@ TEST(Reconcile, MovesARouteByOneReplaceAndRemovesTheOldNextHopLast) {
 TEST(Reconcile, TakesUnwantedRoutesOffBeforeAnythingElse) {
   const SteeringTables installed{
       .next_hops = {hop(1)}, .routes = {route(5, 1, 1)}, .rules = {{"p1", 5}}};
-  const SteeringTables desired{.next_hops = {hop(2)}, .routes = {route(6, 1, 2)}, .rules = {{"p2", 6}}};
+  const SteeringTables desired{
+      .next_hops = {hop(2)}, .routes = {route(6, 1, 2)}, .rules = {{"p2", 6}}};
   const Reconciliation todo = reconcile(desired, installed);
   EXPECT_EQ(todo.make, (std::vector<Action>{RemoveRoute{route(5, 1, 1)}, AddNextHop{hop(2)},
                                             AddRoute{route(6, 1, 2)}, AddRule{{"p2", 6}}}));

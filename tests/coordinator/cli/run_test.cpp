@@ -89,7 +89,8 @@ class Run : public testing::Test {
   std::vector<Duration> pauses_;
 };
 
-// A check that was done and has found something is no refusal: it is shown, and told by the exit code.
+// A check that was done and has found something is no refusal: it is shown, and told by the exit
+// code.
 TEST_F(Run, ACheckOfCablesShowsWhatItFoundAndEndsWithOne) {
   std::ifstream in(std::string(HEDDLE_SOURCE_DIR) +
                    "/tests/coordinator/cli/replies/fabric-check.json");
