@@ -159,7 +159,7 @@ TEST_F(SafetyRule2Orphan, NoPinStaysBecauseTheConfigurationIsBroken) {
     orphan(command == std::string("guard") ? 3 : 120,
            "routing: {protocol: 206, table_base: 20000, rule_priority: 1990}\n");
     std::ofstream(config(), std::ios::app) << "leese_s: 3\nnode: [\n";
-    EXPECT_EQ(run("probe").status, 3) << "what needs the file fails as before";
+    EXPECT_EQ(run("--check-config").status, 3) << "what needs the file fails as before";
     if (command == std::string("guard")) {
       EXPECT_EQ(run_in_default_folders(command).status, 0);
       EXPECT_EQ(must(leaf.at_leaf.routes()).size(), others.size() + 2) << "the lease still ran";
