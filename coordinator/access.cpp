@@ -12,10 +12,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<std::string_view, 13> kQuestions{
-    "status",       "agents",    "flows",        "jobs",         "links",
-    "plan show",    "plan diff", "plan explain", "plan preview", "job list",
-    "jobs explain", "plan log",  "fabric check"};
+constexpr std::array<std::string_view, 15> kQuestions{
+    "status",       "agents",    "flows",        "jobs",           "links",
+    "plan show",    "plan diff", "plan explain", "plan preview",   "job list",
+    "jobs explain", "plan log",  "fabric check", "rollout status", "drain status"};
 constexpr Duration kRepeated = 10min;
 constexpr std::uint32_t kRefusalsAMinute = 60;
 constexpr std::size_t kRemembered = 4096;

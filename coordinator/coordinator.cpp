@@ -193,7 +193,7 @@ Time Coordinator::next_deadline() const {
   if (link_plan_at_)
     next = std::min(next, *link_plan_at_);
   if (quiet_wait_)
-    next = std::min(next, quiet_wait_->until);
+    next = std::min(next, std::max(quiet_wait_->until, quiet_wait_->look_at));
   for (const Waiting& one : waiting_)
     next = std::min(next, one.deadline);
   for (const auto& [number, one] : reading_)

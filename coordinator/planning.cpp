@@ -157,6 +157,9 @@ void Coordinator::plan(const Situation& cause) {
   routing_ = planning_.problem.current;
   efficiency_.reset();
   std::uint32_t moves = 0;
+  // What holds waits for nothing; a wait that stayed would be looked at without end.
+  if (!decision.chosen)
+    quiet_wait_.reset();
   const bool waits =
       decision.chosen && wait_for_quiet(situation, candidates.list[*decision.chosen].routing);
   if (!candidates.list.empty() && (!waits || candidates.list.front().scheme == "stay")) {

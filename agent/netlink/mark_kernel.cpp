@@ -105,7 +105,8 @@ Result<std::optional<KernelMarkTable>> MarkKernel::read(const std::string& table
     return seen_;
   if (!reading.there()) {
     seen_.reset();
-    if (error == 0 || error == ENOENT || error == EOPNOTSUPP)
+    // A kernel without nf_tables answers EINVAL where the question is no batch.
+    if (error == 0 || error == ENOENT || error == EOPNOTSUPP || error == EINVAL)
       return std::nullopt;
     return fail(Errc::kernel, fmt::format("netlink: the table of marks cannot be read: {}",
                                           std::strerror(error)));

@@ -211,9 +211,12 @@ Result<void> NetlinkKernel::subscribe() {
   impl_->events = std::move(*socket);
   if (!impl_->options.marks)
     return {};
-  // Without packet rules in the kernel there is nothing to hear of; the probe says so.
+  // Without packet rules in the kernel, or the right to them, there is nothing to hear of; the
+  // probe says so.
   if (auto heard = impl_->marks.subscribe(impl_->options.event_buffer_bytes); !heard)
-    return heard.error().code == Errc::unsupported ? Result<void>{} : heard;
+    return heard.error().code == Errc::unsupported || heard.error().code == Errc::permission
+               ? Result<void>{}
+               : heard;
   return impl_->watch_both();
 }
 

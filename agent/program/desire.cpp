@@ -22,6 +22,9 @@ class Desiring {
       note_table(rule);
     for (const TableRule& rule : in_.installed.rules)
       note_table(rule);
+    // Also what no rule leads to any more: the table must not become another next hop's.
+    for (const MarkedFlow& flow : in_.installed.marks)
+      tables_in_use_.insert(flow.mark);
     for (const NextHop& next_hop : in_.installed.next_hops)
       ids_in_use_.insert(next_hop.id);
   }
@@ -174,7 +177,8 @@ class Desiring {
   void make_mark_table() {
     result_.tables.mark_table = MarkTable::whole;
     for (const auto& [index, link] : in_.view.links()) {
-      if (matches_any(in_.host_ports, link.name))
+      // What a spine sends back must not be marked again, whatever the patterns say.
+      if (matches_any(in_.host_ports, link.name) && !in_.view.is_uplink(index))
         result_.tables.mark_ports.push_back(link.name);
     }
     std::ranges::sort(result_.tables.mark_ports);

@@ -6,11 +6,22 @@
 namespace heddle {
 namespace {
 
+// Only what takes away: a flow that cannot be moved goes back to `main`, as what it leaves may not
+// lead on any more.
+void only_take_away(ChangeMarks& marks) {
+  ChangeMarks left;
+  left.ports_off = std::move(marks.ports_off);
+  left.off = std::move(marks.off);
+  for (const MarkedFlow& flow : marks.moved)
+    left.off.push_back(flow.flow);
+  marks = std::move(left);
+}
+
 // While nothing new can be recorded, things are only taken away.
 void keep_removals(std::vector<Action>& actions) {
   for (Action& action : actions) {
     if (auto* const marks = std::get_if<ChangeMarks>(&action))
-      *marks = {.off = std::move(marks->off)};
+      only_take_away(*marks);
   }
   std::erase_if(actions, [](const Action& action) {
     const auto* const marks = std::get_if<ChangeMarks>(&action);
@@ -89,8 +100,9 @@ bool Tables::leave_former_ranges() {
 // was not read yet, nobody knows. The table of marks takes along what others have put into it.
 void Tables::spare_what_others_use(std::vector<Action>& actions) const {
   for (Action& action : actions) {
-    if (auto* const marks = std::get_if<ChangeMarks>(&action); marks && mark_table_lent_)
-      marks->drop_table = false;
+    if (auto* const marks = std::get_if<ChangeMarks>(&action);
+        marks != nullptr && marks->drop_table && (mark_table_lent_ || stale_))
+      only_take_away(*marks);
   }
   std::erase_if(actions, [this](const Action& action) {
     if (const auto* const marks = std::get_if<ChangeMarks>(&action))

@@ -48,7 +48,7 @@ bool Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vect
       continue;
     }
     // What leads by marks is the same for all flows of a mark.
-    if (std::ranges::find(asked, h.route) != asked.end() && h.mark)
+    if (h.mark && std::ranges::find(asked, h.route) != asked.end())
       continue;
     if (const auto lookup = lookup_for(view, pins[h.pin].unit, h)) {
       lookups.push_back(*lookup);

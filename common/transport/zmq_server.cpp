@@ -67,6 +67,7 @@ class ZmqServerChannel::Impl {
   void refuse(const Refused& refused, const std::string& line);
   void load_authorised(AuthorisedKeys keys);
   void reload_authorised();
+  void reload_in(Duration delay);
   void receive();
   void authenticate();
   void observe();
@@ -170,12 +171,8 @@ Result<void> ZmqServerChannel::Impl::watch() {
 Result<void> ZmqServerChannel::Impl::watch_folders() {
   // Many files change at once when keys are copied in, so they are read once, a moment later.
   const auto changed = [this](std::string_view) {
-    if (reload_timer_)
-      return;
-    reload_timer_ = loop_.at(SystemClock().now() + std::chrono::milliseconds(200), [this] {
-      reload_timer_ = {};
-      reload_authorised();
-    });
+    if (!reload_timer_)
+      reload_in(std::chrono::milliseconds(200));
   };
   std::vector<EventSource> sources;
   for (const KeyRole role :
@@ -191,6 +188,13 @@ Result<void> ZmqServerChannel::Impl::watch_folders() {
   return {};
 }
 
+void ZmqServerChannel::Impl::reload_in(Duration delay) {
+  reload_timer_ = loop_.at(SystemClock().now() + delay, [this] {
+    reload_timer_ = {};
+    reload_authorised();
+  });
+}
+
 void ZmqServerChannel::Impl::refuse(const Refused& refused, const std::string& line) {
   if (refusals_.note(line) && refused_)
     refused_(refused);
@@ -204,8 +208,11 @@ void ZmqServerChannel::Impl::load_authorised(AuthorisedKeys keys) {
 
 void ZmqServerChannel::Impl::reload_authorised() {
   // Watched before they are read: what changes in between is told, and read once more.
-  if (const auto watched = watch_folders(); !watched)
-    log_warning("changes of authorised keys may go unnoticed: {}", watched.error().message);
+  if (const auto watched = watch_folders(); !watched) {
+    // The folder that comes instead is watched by nobody yet, and must not be missed.
+    log_warning("authorised keys are looked for again: {}", watched.error().message);
+    reload_in(std::chrono::seconds(1));
+  }
   auto keys = load_authorised_keys(options_.authorised_keys);
   if (!keys) {
     // A folder that is being replaced must not cut every agent off.

@@ -189,6 +189,8 @@ Result<void> Rollout::roll_back(Time now) {
   for (Wave& wave : state_.waves)
     if (wave.state == WaveState::good || is_under_way(wave))
       turn_back(wave, "rolled back by an operator");
+  // Also what earlier roll-outs had enabled, which no wave of this one names.
+  state_.enabled.clear();
   state_.phase = RolloutPhase::rolled_back;
   state_.why = "rolled back by an operator";
   measure_anew(now);

@@ -11,13 +11,22 @@ std::optional<Rate> rate_of(std::uint64_t bytes, Duration length) {
   return Rate{static_cast<double>(bytes) * 8.0 / std::chrono::duration<double>(length).count()};
 }
 
+// Takes out what a map by node and port has of a node.
+template <typename Value>
+std::map<std::pair<std::string, std::string>, Value> take(
+    std::map<std::pair<std::string, std::string>, Value>& all, const std::string& node) {
+  std::map<std::pair<std::string, std::string>, Value> taken;
+  for (auto at = all.lower_bound({node, ""}); at != all.end() && at->first.first == node;)
+    taken.insert(all.extract(at++));
+  return taken;
+}
+
 }  // namespace
 
 void HostPorts::add(const std::string& node, const Report& report) {
-  const auto of_node = [&node](const auto& entry) { return entry.first.first == node; };
-  std::erase_if(ports_, of_node);
-  std::map<std::pair<std::string, std::string>, std::uint64_t> before;
-  before.swap(before_);
+  // Only this node's own, as reports of many nodes come each second.
+  take(ports_, node);
+  const auto before = take(before_, node);
   for (const PortStatus& port : report.ports) {
     const std::pair key{node, port.name};
     HostPort& known = ports_[key];
@@ -27,9 +36,6 @@ void HostPorts::add(const std::string& node, const Report& report) {
       known.sent = rate_of(port.tx_bytes - last->second, report.length);
     before_[key] = port.tx_bytes;
   }
-  for (auto& [key, bytes] : before)
-    if (key.first != node)
-      before_[key] = bytes;
   for (const RdmaPortCounts& port : report.rdma_ports) {
     if (port.netdev.empty())
       continue;

@@ -29,7 +29,8 @@ class AccessOfACluster : public ::testing::Test {
 };
 
 TEST_F(AccessOfACluster, AViewerAsksEverythingAndChangesNothing) {
-  for (const char* command : {"status", "agents", "flows", "jobs", "links", "job list"}) {
+  for (const char* command : {"status", "agents", "flows", "jobs", "links", "job list", "plan log",
+                              "fabric check", "rollout status", "drain status"}) {
     const auto reply = cluster.ask(command, {}, "wall", KeyRole::viewer_key);
     ASSERT_TRUE(reply) << command;
     EXPECT_EQ(reply->exit_code, 0) << command << ": " << reply->error;

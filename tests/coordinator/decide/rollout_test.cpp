@@ -191,6 +191,9 @@ TEST_F(RolloutTest, ASecondRollOutAddsRacks) {
   ASSERT_TRUE(rollout.start({{.racks = {"rack2"}, .soak = 1s}}, now));
   run(rollout, 8);
   EXPECT_EQ(rollout.state().enabled, (std::set<std::string>{"rack1", "rack2"}));
+  // Back from all means also from what the first had enabled.
+  ASSERT_TRUE(rollout.roll_back(now));
+  EXPECT_TRUE(rollout.state().enabled.empty());
 }
 
 TEST_F(RolloutTest, WithoutItEveryRackIsSteeredOnlyIfTheConfigurationSaysSo) {
