@@ -278,8 +278,9 @@ TEST_F(RolloutLab, DisableAllUnderLoadIsReadBackInUnderASecondAlsoWithoutACoordi
 
 TEST_F(RolloutLab, ADrainedSpineIsEmptyAndItsLinksCanBeCutWithoutALoss) {
   start("off");
-  must(cluster->await([&](const ClusterStatus& now) { return now.converged == now.agents; }, 30s,
-                      "pins to be installed"));
+  must(cluster->await(
+      [&](const ClusterStatus& now) { return now.converged == now.agents && pins() > 0; }, 30s,
+      "pins to be installed"));
   must(traffic->await_iterations(2, boot_now(), 20s));
   traffic->probe(100);
   const Time begin = boot_now();
