@@ -90,11 +90,12 @@ class SafetyRule2Orphan : public ::testing::Test {
   }
   // With the folders of this test as the default ones.
   Output run_in_default_folders(const std::string& command) const {
-    return must(capture({.words = {"/usr/bin/unshare", "--mount", "/bin/sh", "-c",
-                                   "mount -t tmpfs none /var/lib && mkdir /var/lib/heddle && "
-                                   "mount --bind \"$0/state\" /var/lib/heddle && "
-                                   "mount -t tmpfs none /run && mkdir /run/heddle && "
-                                   "mount --bind \"$0/run\" /run/heddle && exec \"$@\"",
+    const std::string script =
+        "mount -t tmpfs none /var/lib && mkdir /var/lib/heddle && "
+        "mount --bind \"$0/state\" /var/lib/heddle && "
+        "mount -t tmpfs none /run && mkdir /run/heddle && "
+        "mount --bind \"$0/run\" /run/heddle && exec \"$@\"";
+    return must(capture({.words = {"/usr/bin/unshare", "--mount", "/bin/sh", "-c", script,
                                    folder.path(), program, command, "--config", config()},
                          .space = &leaf.leaf,
                          .log = {}},
