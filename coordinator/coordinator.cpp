@@ -117,7 +117,6 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
   flows_.add(node, report, now);
   links_.count(node, report);
   cables_.set_ports(node, report.ports);
-  ports_.add(node, report);
   links_changed(links_.set_ports(node, report.ports));
   errors_.add(node, report, now);
   note_drained_traffic();

@@ -35,7 +35,6 @@
 #include "coordinator/predict/cable_table.h"
 #include "coordinator/predict/flow_table.h"
 #include "coordinator/predict/link_table.h"
-#include "coordinator/predict/port_table.h"
 #include "coordinator/predict/prediction.h"
 #include "coordinator/serve/answers.h"
 #include "coordinator/serve/answers_decide.h"
@@ -178,7 +177,6 @@ class Coordinator {
   FlowTable flows_;
   LinkTable links_;
   CableTable cables_;
-  PortTable ports_;
   Broadcast broadcast_;
   Time started_;
   Time watched_since_;  // from when flows are to show themselves before the first plan

@@ -87,7 +87,6 @@ NetworkView Coordinator::view() const {
   return {.topology = topology_,
           .flows = flows_,
           .links = links_,
-          .ports = ports_,
           .broadcast = broadcast_,
           .declared = declared(),
           .disabled_jobs = operators_.disabled_jobs,

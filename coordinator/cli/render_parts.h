@@ -31,6 +31,9 @@ std::string render_congestion(const Json& reply, bool colour);
 // "0.975", coloured by whether it needs a look; "?" if unknown.
 Cell efficiency_cell(const Json& value);
 
+// A plan's moves under their heading; nothing if there are none.
+std::string render_moves(const Json& reply, bool colour);
+
 // A list's table, with a word on "?" where it has one; or one line that says why there is no table.
 std::string table_or(const Table& table, std::string_view if_empty, bool colour);
 

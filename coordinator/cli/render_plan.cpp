@@ -43,17 +43,20 @@ std::string render_plan(const Json& reply, bool colour) {
   out += heading(counted(pins.size(), "pin"), colour);
   out += table_or(pin_table(pins), "Everything is left to ECMP.", colour);
 
+  return out + render_moves(reply, colour);
+}
+
+std::string render_moves(const Json& reply, bool colour) {
   const std::vector<Json> moves = elements(reply, "moves");
   if (moves.empty())
-    return out;
-  out += heading(counted(moves.size(), "move"), colour);
+    return {};
   Table table({{"FLOW"}, {"FROM"}, {"TO"}, {"REASON"}});
   for (const Json& move : moves)
     table.add({{text(member(move, "flow"))},
                {text(member(move, "from"))},
                {text(member(move, "to"))},
                {text(member(move, "reason"))}});
-  return out + table.text(colour);
+  return heading(counted(moves.size(), "move"), colour) + table.text(colour);
 }
 
 std::string render_plan_diff(const Json& reply, bool colour) {

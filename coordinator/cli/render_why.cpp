@@ -84,17 +84,10 @@ std::string render_preview(const Json& reply, bool colour) {
               change_cell(member(job, "change"))});
   out += table_or(jobs, "No job is seen.", colour);
 
-  const std::vector<Json> moves = elements(reply, "moves");
+  const std::string moves = render_moves(reply, colour);
   if (moves.empty())
     return out + "\nNothing would move. Nothing was changed.\n";
-  out += heading(counted(moves.size(), "move"), colour);
-  Table table({{"FLOW"}, {"FROM"}, {"TO"}, {"REASON"}});
-  for (const Json& move : moves)
-    table.add({{text(member(move, "flow"))},
-               {text(member(move, "from"))},
-               {text(member(move, "to"))},
-               {text(member(move, "reason"))}});
-  return out + table.text(colour) + "\nNothing was changed.\n";
+  return out + moves + "\nNothing was changed.\n";
 }
 
 std::string render_job_explanation(const Json& reply, bool colour) {

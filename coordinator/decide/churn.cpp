@@ -18,18 +18,6 @@ std::uint32_t crowd(const Topology& topology, const std::vector<std::uint32_t>& 
   return most;
 }
 
-std::vector<std::uint32_t> count(const Topology& topology, const Routing& routing) {
-  std::vector<std::uint32_t> counts(topology.link_count());
-  for (const Path& path : routing) {
-    if (!path.crosses_core())
-      continue;
-    ++counts[topology.uplink(path.up).value];
-    if (path.down.valid())
-      ++counts[topology.downlink(path.down).value];
-  }
-  return counts;
-}
-
 }  // namespace
 
 bool could_stay(const PlanningProblem& planning, const Unit& unit) {
@@ -57,8 +45,8 @@ std::optional<Candidate> step_towards(const PlanningProblem& planning, const Can
                                       const Candidate& least, std::uint32_t budget) {
   const Problem& problem = planning.problem;
   const Topology& topology = *problem.topology;
-  const std::vector<std::uint32_t> before = count(topology, problem.current);
-  const std::vector<std::uint32_t> after = count(topology, goal.routing);
+  const std::vector<std::uint32_t> before = count_elephants(topology, problem.current);
+  const std::vector<std::uint32_t> after = count_elephants(topology, goal.routing);
   struct Leaving {
     std::uint32_t unit;
     std::uint32_t left;     // subflows on the link that it leaves

@@ -7,9 +7,6 @@
 
 namespace heddle {
 
-namespace {
-
-// Elephants per link, before and after: what the reasons speak of.
 std::vector<std::uint32_t> count_elephants(const Topology& topology, const Routing& routing) {
   std::vector<std::uint32_t> counts(topology.link_count());
   for (const Path& path : routing) {
@@ -21,6 +18,8 @@ std::vector<std::uint32_t> count_elephants(const Topology& topology, const Routi
   }
   return counts;
 }
+
+namespace {
 
 class Reasons {
  public:

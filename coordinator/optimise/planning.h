@@ -62,6 +62,9 @@ struct PlanningProblem {
 
 PlanningProblem make_problem(const PlanningInput& input);
 
+// Subflows on each link of the core, by the link's number: what reasons and budgets speak of.
+std::vector<std::uint32_t> count_elephants(const Topology& topology, const Routing& routing);
+
 // The uplink cable that a pin of this leaf leads to.
 std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin);
 

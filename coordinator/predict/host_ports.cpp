@@ -42,12 +42,19 @@ void HostPorts::add(const std::string& node, const Report& report) {
     HostPort& known = ports_[{node, port.netdev}];
     known.device = port.device;
     known.hidden = port.hidden;
+    known.counts = port.counts;
+    known.length = report.length;
     const auto sent = std::ranges::find(port.counts, "tx_bytes", &PortCount::name);
     if (sent != port.counts.end()) {
       known.by_rdma = true;
       known.sent = sent->reset ? std::nullopt : rate_of(sent->value, report.length);
     }
   }
+}
+
+const HostPort* HostPorts::find(const std::string& node, const std::string& interface) const {
+  const auto port = ports_.find({node, interface});
+  return port == ports_.end() ? nullptr : &port->second;
 }
 
 }  // namespace heddle

@@ -1,6 +1,6 @@
 // What the ports of hosts sent as a whole, to hold against the flows that are seen of them: the
-// difference is traffic that nobody explains. RDMA's own counters where a port has them, because
-// what hardware sends by RDMA passes by the interface's.
+// difference is traffic that nobody explains; and the congestion that RDMA felt there. RDMA's own
+// counters where a port has them, because what hardware sends by RDMA passes by the interface's.
 //
 // Thread: the event loop's. Lifetime: the coordinator's.
 #pragma once
@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/core/messages.h"
 #include "common/core/units.h"
@@ -21,11 +22,16 @@ struct HostPort {
   std::optional<Rate> sent;  // nothing: not known (yet)
   bool by_rdma{};            // counted by RDMA's own counters
   bool hidden{};             // its device is in another network namespace
+  // What RDMA counted in the last interval, congestion among it, and how long that was.
+  std::vector<PortCount> counts;
+  Duration length{};
 };
 
 class HostPorts {
  public:
   void add(const std::string& node, const Report& report);
+  // nullptr if nothing is known of it (safety rule 7).
+  const HostPort* find(const std::string& node, const std::string& interface) const;
   // By node and interface.
   const std::map<std::pair<std::string, std::string>, HostPort>& ports() const { return ports_; }
 

@@ -17,7 +17,6 @@
 #include "coordinator/optimise/planning.h"
 #include "coordinator/predict/flow_table.h"
 #include "coordinator/predict/link_table.h"
-#include "coordinator/predict/port_table.h"
 #include "coordinator/predict/prediction.h"
 
 namespace heddle {
@@ -27,7 +26,6 @@ struct NetworkView {
   const Topology& topology;
   const FlowTable& flows;
   const LinkTable& links;
-  const PortTable& ports;
   const Broadcast& broadcast;
   std::vector<JobDeclaration> declared;
   const std::set<std::string>& disabled_jobs;

@@ -127,9 +127,10 @@ Json congestion(const NetworkView& view, const FlowDemand& flow) {
   for (const NicId id : {flow.source, flow.destination}) {
     const auto& nic = view.topology[id];
     const std::string& host = view.topology[nic.host].name;
-    const PortCounts* port = view.ports.find(host, nic.name);
+    const HostPort* port = view.flows.host_ports().find(host, nic.name);
     const AgentState* agent = view.broadcast.find(host);
-    if (port == nullptr || agent == nullptr || !agent->connected)
+    if (port == nullptr || port->hidden || port->counts.empty() || agent == nullptr ||
+        !agent->connected)
       continue;
     const double seconds = std::chrono::duration<double>(port->length).count();
     Json counts = Json::object();

@@ -33,7 +33,6 @@ class AnswersTest : public ::testing::Test {
     return {.topology = topology,
             .flows = flows,
             .links = links,
-            .ports = ports,
             .broadcast = broadcast,
             .declared = {},
             .disabled_jobs = disabled_jobs,
@@ -57,7 +56,6 @@ class AnswersTest : public ::testing::Test {
   Topology topology{testing::small_fabric(2, 2, 2)};
   FlowTable flows{topology, {}};
   LinkTable links{topology};
-  PortTable ports;
   Memory store;
   Nowhere port;
   Reign reign{*Reign::begin(store)};
