@@ -98,14 +98,20 @@ class Improver {
     std::uint32_t leaf{};
     bool out{};
   };
+  struct Ends {  // leaves of an item
+    std::uint32_t from{};
+    std::uint32_t to{};
+  };
   struct Shift {
     std::uint32_t item{};
     std::uint32_t spine{};
   };
   void find_alike();
+  void shift(std::uint32_t item, const Model::Choice& to);
   bool arrive_alike(JobId job);
   bool insert_alike(std::uint32_t item);
-  void find_chain(std::uint32_t newcomer, Vertex at, std::uint32_t full, std::uint32_t open);
+  void find_chain(std::uint32_t newcomer, Vertex at, std::uint32_t full, std::uint32_t open,
+                  std::size_t longest);
   void follow_chain();
   void go_back(std::size_t mark);
   ResourceId link_of(Vertex at, std::uint32_t spine) const;
@@ -188,9 +194,11 @@ class Improver {
   std::uint32_t words_{};       // of a leaf's links, a bit each
   std::uint32_t each_holds_{};  // subflows, at the present price
   std::uint32_t spines_{};
+  std::vector<Ends> ends_;           // by item
   std::uint32_t first_downlink_{};   // of the first leaf; the others' follow, by leaf and spine
   std::vector<ResourceId> uplinks_;  // by leaf and spine
   std::vector<std::uint64_t> open_;  // by leaf, out and in: its links that hold fewer, by spine
+  std::vector<std::uint32_t> open_since_;  // by leaf, out and in: the attempt that looked it up
   std::vector<Shift> chain_;
   std::vector<Shift> best_chain_;
   std::vector<std::uint32_t> hardest_;  // by job: the item that the last attempt could not settle

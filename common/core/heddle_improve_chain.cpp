@@ -6,14 +6,18 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "common/core/heddle_improve.h"
 
 namespace heddle {
 namespace {
 
-constexpr std::uint32_t kLongestChain = 400;
-constexpr int kMostEnds = 3;  // open links to begin or end with that are tried, of each leaf
+// Of a chain: the newcomer and those who make room for it.
+constexpr std::size_t kShortest = 2;
+constexpr std::size_t kShort = 3;
+constexpr std::size_t kLongestChain = 800;
+constexpr int kMostEnds = 2;  // open links to begin or end with that are tried, of each leaf
 
 }  // namespace
 
@@ -34,12 +38,24 @@ void Improver::find_alike() {
       if (alike_)
         uplinks_.push_back(model_.uplink(cables.front().cable));
     }
+  ends_.clear();
   for (std::uint32_t u = 0; alike_ && u < state_.units(); ++u) {
     const Model::Unit& unit = model_.units()[u];
+    const Model::Way& way = model_.ways()[unit.first_way];
+    ends_.push_back({.from = way.from_leaf.value, .to = way.to_leaf.value});
     alike_ = unit.end_way - unit.first_way == 1 && state_.whole(u) == 1 &&
              state_.own_need(u) == state_.own_need(0);
   }
   words_ = (spines + 63) / 64;
+  open_.resize(alike_ ? std::size_t{2} * leaves * words_ : 0);
+  open_since_.assign(alike_ ? std::size_t{2} * leaves : 0, 0);
+}
+
+// Nobody asks for a price here, so none is kept.
+void Improver::shift(std::uint32_t item, const Model::Choice& to) {
+  moves_ -= away(item, state_.choice(item)) ? 1 : 0;
+  moves_ += away(item, to) ? 1 : 0;
+  state_.move(item, to);
 }
 
 ResourceId Improver::link_of(Vertex at, std::uint32_t spine) const {
@@ -47,8 +63,19 @@ ResourceId Improver::link_of(Vertex at, std::uint32_t spine) const {
                 : ResourceId{first_downlink_ + at.leaf * spines_ + spine};
 }
 
+// Looked up when a leaf is first met: most events meet few of them.
 std::uint64_t* Improver::open_links(Vertex at) {
-  return &open_[(2 * std::size_t{at.leaf} + (at.out ? 0 : 1)) * words_];
+  const std::size_t vertex = 2 * std::size_t{at.leaf} + (at.out ? 0 : 1);
+  std::uint64_t* open = &open_[vertex * words_];
+  if (open_since_[vertex] != attempt_) {
+    open_since_[vertex] = attempt_;
+    for (std::uint32_t w = 0, s = 0; w < words_; ++w) {
+      open[w] = 0;
+      for (const std::uint32_t end = std::min(spines_, s + 64); s < end; ++s)
+        open[w] |= std::uint64_t{state_.count(link_of(at, s)) < each_holds_} << (s % 64);
+    }
+  }
+  return open;
 }
 
 void Improver::tell_open(Vertex at, std::uint32_t spine) {
@@ -58,8 +85,7 @@ void Improver::tell_open(Vertex at, std::uint32_t spine) {
 }
 
 Improver::Vertex Improver::end_of(std::uint32_t item, bool out) const {
-  const Model::Way& way = model_.ways()[model_.units()[item].first_way];
-  return {.leaf = out ? way.from_leaf.value : way.to_leaf.value, .out = out};
+  return {.leaf = out ? ends_[item].from : ends_[item].to, .out = out};
 }
 
 std::uint32_t Improver::common_spine(Vertex a, Vertex b) {
@@ -85,20 +111,10 @@ bool Improver::arrive_alike(JobId job) {
   for (const std::uint32_t item : items) {
     if (state_.choice(item).placed() && (state_.count(state_.up(item)) > each_holds_ ||
                                          state_.count(state_.down(item)) > each_holds_))
-      move(item, {});
+      shift(item, {});
     if (!state_.choice(item).placed())
       out.push_back(item);
   }
-  const auto leaves = static_cast<std::uint32_t>(model_.topology().leaves().size());
-  open_.assign(std::size_t{2} * leaves * words_, 0);
-  for (std::uint32_t l = 0; l < leaves; ++l)
-    for (const bool outwards : {true, false}) {
-      const Vertex at{.leaf = l, .out = outwards};
-      std::uint64_t* open = open_links(at);
-      for (std::uint32_t s = 0; s < spines_; ++s)
-        if (state_.count(link_of(at, s)) < each_holds_)
-          open[s / 64] |= std::uint64_t{1} << (s % 64);
-    }
   const std::size_t mark = state_.mark();
   if (!std::ranges::all_of(out, [this](std::uint32_t item) { return insert_alike(item); }))
     return false;
@@ -115,11 +131,11 @@ void Improver::go_back(std::size_t mark) {
         !(first == state_.choice(item)))
       moved.push_back({.item = item, .spine = model_.spine_of(first.up).value});
   });
-  for (const Shift& shift : moved) {
-    const ResourceId up = link_of(end_of(shift.item, true), shift.spine);
+  for (const auto& [item, spine] : moved) {
+    const ResourceId up = link_of(end_of(item, true), spine);
     if (state_.count(up) < each_holds_ &&
-        state_.count(link_of(end_of(shift.item, false), shift.spine)) < each_holds_)
-      move(shift.item, {.way = model_.units()[shift.item].first_way, .up = CableId{up.value}});
+        state_.count(link_of(end_of(item, false), spine)) < each_holds_)
+      shift(item, {.way = model_.units()[item].first_way, .up = CableId{up.value}});
   }
 }
 
@@ -133,11 +149,13 @@ bool Improver::insert_alike(std::uint32_t item) {
   best_chain_.clear();
   std::uint32_t ups[kMostEnds], downs[kMostEnds];
   const int up_count = first_open(from, ups), down_count = first_open(to, downs);
-  for (int i = 0; i < up_count; ++i)
-    for (int k = 0; k < down_count; ++k) {
-      find_chain(item, to, ups[i], downs[k]);
-      find_chain(item, from, downs[k], ups[i]);
-    }
+  // Most end soon, so none is followed far before each has been followed a little.
+  for (std::size_t longest = kShort; best_chain_.empty() && longest < kLongestChain; longest *= 4)
+    for (int i = 0; i < up_count; ++i)
+      for (int k = 0; k < down_count && best_chain_.size() != kShortest; ++k) {
+        find_chain(item, to, ups[i], downs[k], longest);
+        find_chain(item, from, downs[k], ups[i], longest);
+      }
   if (best_chain_.empty() || moves_ + best_chain_.size() > limits_.max_moves)
     return false;
   chain_.swap(best_chain_);
@@ -155,20 +173,16 @@ int Improver::first_open(Vertex at, std::uint32_t* spines) {
 
 // The item goes over `full`, which has room at its other end but not at `at`; there somebody goes
 // over to `open`, and so on, until there is room. Nobody goes twice.
-void Improver::find_chain(std::uint32_t newcomer, Vertex at, std::uint32_t full,
-                          std::uint32_t open) {
+void Improver::find_chain(std::uint32_t newcomer, Vertex at, std::uint32_t full, std::uint32_t open,
+                          std::size_t longest) {
   ++exchange_;
   shifted_[newcomer] = exchange_;
   chain_.assign({{.item = newcomer, .spine = full}});
-  const std::size_t longest = best_chain_.empty() ? kLongestChain : best_chain_.size() - 1;
+  if (!best_chain_.empty())
+    longest = best_chain_.size() - 1;
   while (chain_.size() < longest) {
-    std::uint32_t item = PlacementState::kNone;
-    state_.any_on(link_of(at, full), [&](std::uint32_t other) {
-      if (shifted_[other] == exchange_)
-        return false;
-      item = other;
-      return true;
-    });
+    const std::uint32_t item = state_.first_on(
+        link_of(at, full), [&](std::uint32_t other) { return shifted_[other] != exchange_; });
     if (item == PlacementState::kNone)
       return;
     shifted_[item] = exchange_;
@@ -193,19 +207,18 @@ void Improver::follow_chain() {
     tell_open(end_of(item, true), spine);
     tell_open(end_of(item, false), spine);
   };
-  for (const Shift& shift : chain_) {
-    const Model::Choice was = state_.choice(shift.item);
-    const Vertex from = end_of(shift.item, true);
-    move(shift.item,
-         {.way = model_.units()[shift.item].first_way, .up = {link_of(from, shift.spine).value}});
+  for (const auto& [item, spine] : chain_) {
+    const Model::Choice was = state_.choice(item);
+    const Vertex from = end_of(item, true);
+    shift(item, {.way = model_.units()[item].first_way, .up = {link_of(from, spine).value}});
     if (was.placed()) {
       const std::uint32_t left = model_.spine_of(was.up).value;
       tell_open(from, left);
-      tell_open(end_of(shift.item, false), left);
+      tell_open(end_of(item, false), left);
     }
   }
-  for (const Shift& shift : chain_)
-    tell(shift.item);
+  for (const Shift& shifted : chain_)
+    tell(shifted.item);
 }
 
 }  // namespace heddle

@@ -71,7 +71,6 @@ std::vector<std::uint32_t> HeddleSession::start(JobId job) {
     if (std::exchange(seen_[item], event_) != event_ && !(state_.choice(item) == first))
       subflows.push_back(model_.members(model_.units()[item]).front());
   });
-  std::ranges::sort(subflows);
   return subflows;
 }
 

@@ -23,7 +23,7 @@ class HeddleSession {
 
   // The job's units go where they were last, or where there is room; then it and the jobs beside it
   // are raised as far as they can be. The subflows that run elsewhere now, of other jobs: the first
-  // of each unit.
+  // of each unit, in the order in which they moved.
   std::vector<std::uint32_t> start(JobId job);
   // Its links are free for others; nobody moves for that.
   void stop(JobId job);

@@ -8,6 +8,8 @@ PlacementState::PlacementState(const Model& model, const Evaluator& evaluator, c
     : model_(model), cables_(static_cast<std::uint32_t>(model.topology().cables().size())) {
   for (const Model::Resource& resource : model.resources())
     resources_.push_back({.capacity = resource.capacity, .inverse = 1.0 / resource.capacity});
+  counts_.assign(resources_.size(), 0);
+  heads_.assign(resources_.size(), kNone);
   items_.reserve(model.units().size());
   for (const Model::Unit& unit : model.units()) {
     Item item;
@@ -82,28 +84,28 @@ SpineId PlacementState::spine(ResourceId r) const {
 
 void PlacementState::link(std::uint32_t i) {
   Item& item = items_[i];
-  Resource& up = resources_[item.up.value];
-  Resource& down = resources_[item.down.value];
-  up.count += item.size;
-  down.count += item.size;
+  counts_[item.up.value] += item.size;
+  counts_[item.down.value] += item.size;
+  std::uint32_t& first_up = heads_[item.up.value];
+  std::uint32_t& first_down = heads_[item.down.value];
   item.previous_up = item.previous_down = kNone;
-  item.next_up = up.head;
-  item.next_down = down.head;
-  if (up.head != kNone)
-    items_[up.head].previous_up = i;
-  if (down.head != kNone)
-    items_[down.head].previous_down = i;
-  up.head = down.head = i;
+  item.next_up = first_up;
+  item.next_down = first_down;
+  if (first_up != kNone)
+    items_[first_up].previous_up = i;
+  if (first_down != kNone)
+    items_[first_down].previous_down = i;
+  first_up = first_down = i;
 }
 
 void PlacementState::unlink(std::uint32_t i) {
   const Item& item = items_[i];
-  Resource& up = resources_[item.up.value];
-  Resource& down = resources_[item.down.value];
-  up.count -= item.size;
-  down.count -= item.size;
-  (item.previous_up == kNone ? up.head : items_[item.previous_up].next_up) = item.next_up;
-  (item.previous_down == kNone ? down.head : items_[item.previous_down].next_down) = item.next_down;
+  counts_[item.up.value] -= item.size;
+  counts_[item.down.value] -= item.size;
+  (item.previous_up == kNone ? heads_[item.up.value] : items_[item.previous_up].next_up) =
+      item.next_up;
+  (item.previous_down == kNone ? heads_[item.down.value] : items_[item.previous_down].next_down) =
+      item.next_down;
   if (item.next_up != kNone)
     items_[item.next_up].previous_up = item.previous_up;
   if (item.next_down != kNone)

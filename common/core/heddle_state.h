@@ -41,7 +41,7 @@ class PlacementState {
   ResourceId down(std::uint32_t item) const { return items_[item].down; }
   std::uint32_t size(std::uint32_t item) const { return items_[item].size; }
   double capacity(ResourceId r) const { return resources_[r.value].capacity; }
-  std::uint32_t count(ResourceId r) const { return resources_[r.value].count; }
+  std::uint32_t count(ResourceId r) const { return counts_[r.value]; }
   SpineId spine(ResourceId r) const;
   bool is_uplink(ResourceId r) const { return r.value < cables_; }
 
@@ -50,13 +50,22 @@ class PlacementState {
   template <class Visit>
   bool any_on(ResourceId r, Visit visit) const {
     const bool up = is_uplink(r);
-    for (std::uint32_t i = resources_[r.value].head; i != kNone;) {
+    for (std::uint32_t i = heads_[r.value]; i != kNone;) {
       const std::uint32_t next = up ? items_[i].next_up : items_[i].next_down;
       if (visit(i))
         return true;
       i = next;
     }
     return false;
+  }
+
+  // The first item on a resource that is so, or kNone.
+  template <class Is>
+  std::uint32_t first_on(ResourceId r, Is is) const {
+    std::uint32_t i = heads_[r.value];
+    while (i != kNone && !is(i))
+      i = is_uplink(r) ? items_[i].next_up : items_[i].next_down;
+    return i;
   }
 
   // Takes an item out of the layer, or back in, where it was placed last. Not remembered for
@@ -114,18 +123,16 @@ class PlacementState {
     ResourceId down;
     std::uint32_t size{};   // subflows that run in this layer, 0 while it is stopped
     std::uint32_t whole{};  // the same when it runs
-    JobId job;              // of most items the only one
-    double need{};
-    std::uint32_t more{kNone};  // further jobs, of a unit that several share
     std::uint32_t next_up{kNone}, previous_up{kNone};
     std::uint32_t next_down{kNone}, previous_down{kNone};
+    double need{};
+    JobId job;                  // of most items the only one
+    std::uint32_t more{kNone};  // further jobs, of a unit that several share
     bool movable{};
   };
   struct Resource {
     double capacity{};
     double inverse{};  // of the capacity
-    std::uint32_t count{};
-    std::uint32_t head{kNone};
   };
   struct More {
     JobId job;
@@ -139,9 +146,8 @@ class PlacementState {
 
   // Subflows for each bit per second of the fuller one of its two links.
   double load(std::uint32_t item) const {
-    const Resource& up = resources_[items_[item].up.value];
-    const Resource& down = resources_[items_[item].down.value];
-    return std::max(up.count * up.inverse, down.count * down.inverse);
+    const std::uint32_t up = items_[item].up.value, down = items_[item].down.value;
+    return std::max(counts_[up] * resources_[up].inverse, counts_[down] * resources_[down].inverse);
   }
   void add_member(Item& item, std::uint32_t subflow, const Evaluator& evaluator,
                   const Layer& layer);
@@ -159,6 +165,9 @@ class PlacementState {
   std::vector<Item> items_;
   std::vector<More> more_;
   std::vector<Resource> resources_;
+  // By resource: subflows on it, and its first item. What is asked most lies closest.
+  std::vector<std::uint32_t> counts_;
+  std::vector<std::uint32_t> heads_;
   std::vector<std::uint32_t> first_of_job_;
   std::vector<std::uint32_t> job_items_;
   std::vector<Step> journal_;
