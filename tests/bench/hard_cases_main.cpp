@@ -22,6 +22,21 @@ double milliseconds_since(std::clock_t begin) {
   return 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
+// The lowest time of three: what other work on the machine adds is no part of it.
+struct Timed {
+  Placement placement;
+  double milliseconds{};
+};
+Timed timed(const Optimiser& scheme, const Problem& problem) {
+  Timed result{.placement = {}, .milliseconds = 1e9};
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::clock();
+    result.placement = scheme.place(problem, 1);
+    result.milliseconds = std::min(result.milliseconds, milliseconds_since(begin));
+  }
+  return result;
+}
+
 struct Row {
   double worst{}, mean{}, least_of_bound{1e9}, of_bound{}, slowest{}, time{};
   int beats{};
@@ -53,9 +68,7 @@ int run(HardCase c, int seeds) {
     std::map<std::string_view, Efficiency> results;
     Routing ours;
     for (const std::string_view name : kSchemes) {
-      const auto begin = std::clock();
-      const Placement placement = make_optimiser(name)->place(problem, 1);
-      const double time = milliseconds_since(begin);
+      const auto [placement, time] = timed(*make_optimiser(name), problem);
       results[name] = evaluator.evaluate(placement.routing);
       Row& row = rows[name];
       const Efficiency& e = results[name];
@@ -82,9 +95,8 @@ int run(HardCase c, int seeds) {
     instance.links.set(
         instance.fabric.uplink(ours.front().crosses_core() ? ours.front().up : CableId{7}), false);
     problem.current = ours;
-    const auto begin = std::clock();
-    moves += static_cast<double>(make_optimiser("heddle")->place(problem, 1).moves.size()) / seeds;
-    const double warm = milliseconds_since(begin);
+    const auto [repaired, warm] = timed(*make_optimiser("heddle"), problem);
+    moves += static_cast<double>(repaired.moves.size()) / seeds;
     warm_time += warm / seeds;
     slowest_warm = std::max(slowest_warm, warm);
   }
