@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kShortest = 2;
 constexpr std::size_t kShort = 3;
 constexpr std::size_t kLongestChain = 800;
-constexpr int kMostEnds = 2;  // open links to begin or end with that are tried, of each leaf
+constexpr int kMostEnds = 3;  // open links to begin or end with that are tried, of each leaf
 
 }  // namespace
 
