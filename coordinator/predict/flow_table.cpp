@@ -33,6 +33,25 @@ std::uint64_t bytes_at(const Sighting& sighting, std::uint64_t ordinal) {
   return sighting.bytes[ordinal % kIntervals];
 }
 
+// A more direct observer takes over from `before`; its first interval began at `since` in our
+// clock. What `before` counted in intervals that reach beyond that are the same packets, because
+// whoever comes first reports first: those go. At the edge up to one interval of a flow that was
+// there already goes with them, as too few is honest of what was seen, and twice is not.
+void hand_over(const Sighting& before, Time since, Subflow& flow) {
+  const Observer& node = *before.observer;
+  Time end = node.last_report;
+  for (std::uint64_t i = 0; i < kIntervals && i < node.ordinal && end > since; ++i) {
+    const std::uint64_t ordinal = node.ordinal - i;
+    flow.bytes.value -= bytes_at(before, ordinal);
+    end -= node.length[ordinal % kIntervals];
+  }
+  if (flow.bytes.value == 0)
+    flow.bytes_variance = 0;
+  // Bursts are timed by the clock of whoever is believed.
+  flow.onsets.clear();
+  flow.period.reset();
+}
+
 }  // namespace
 
 FlowKey key_of(const WireKey& key) {
@@ -85,6 +104,7 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
 
   Sighting* sighting = find(flow, node);
   if (sighting == nullptr) {
+    const bool seen_before = !flow.sightings.empty();
     sighting = &insert_by_trust(flow, {.node = node,
                                        .observer = &observer,
                                        .vantage = vantage(node, flow),
@@ -93,6 +113,8 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
                                        .last_ordinal = observer.ordinal,
                                        .source = {}});
     sighting->bytes.fill(0);
+    if (seen_before && sighting == &flow.sightings.front())
+      hand_over(flow.sightings[1], now - observer.length[observer.ordinal % kIntervals], flow);
   }
   sighting->first_seen = delta.key.first_seen;
   sighting->source = delta.source;

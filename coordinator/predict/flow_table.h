@@ -75,7 +75,8 @@ struct Subflow {
   NicId destination;
   AttachmentId entry;  // where it enters the fabric: the first, or the one of the leaf that sees it
   CableId observed_up;  // the uplink that the source leaf sent it through last; not valid: not seen
-  Bytes bytes;          // since it appeared, by the most trusted observer of each report
+  // Since it appeared, by the most trusted observer there was at each time.
+  Bytes bytes;
   Bytes message_length;  // the longest seen; 0: none
   bool elephant{};
   bool reset{};              // a delta was a lower bound

@@ -42,6 +42,56 @@ TEST_F(FlowTableTest, TakesEverySightingForTheSameFlow) {
   EXPECT_DOUBLE_EQ(table.rate(only(), now + 1s)->bits_per_second, 8e6);
 }
 
+// Whoever reports first, 1,000 octets are counted once: those of the observer nearest to the
+// sender.
+TEST_F(FlowTableTest, CountsAFlowOnceThatItsLeafReportsBeforeItsHost) {
+  for (const char* node : {"h2-1", "leaf2", "leaf1", "h1-1"})
+    report(node, {delta(key, 1000)});
+  EXPECT_EQ(only().bytes, Bytes{1000});
+  pass();
+  for (const char* node : {"leaf1", "h1-1"})
+    report(node, {delta(key, 500)});
+  EXPECT_EQ(only().bytes, Bytes{1500});
+}
+
+// The leaf reports at 1 s, the host at 1.8 s of what it saw since 0.8 s: the leaf's interval began
+// before the host's and saw the same packets all the same.
+TEST_F(FlowTableTest, CountsAFlowOnceWhereTheIntervalsOfItsObserversAreApart) {
+  report("leaf1", {delta(key, 1000)});
+  now += 800ms;
+  report("h1-1", {delta(key, 5000)});
+  EXPECT_EQ(only().bytes, Bytes{5000});
+}
+
+// 3 x 1,000 before the host's agent began, and then 1,000 that both saw.
+TEST_F(FlowTableTest, KeepsWhatALeafCountedBeforeTheHostBegan) {
+  for (int i = 0; i < 3; ++i, pass())
+    report("leaf1", {delta(key, 1000)});
+  report("leaf1", {delta(key, 1000)});
+  report("h1-1", {delta(key, 1000)});
+  EXPECT_EQ(only().bytes, Bytes{4000});
+}
+
+// What the leaf estimated is replaced by what the host counted, and so is its error.
+TEST_F(FlowTableTest, DropsTheErrorOfAnEstimateThatACountReplaces) {
+  FlowDelta estimated = delta(key, 1000, "up1");
+  estimated.bytes_error = {300};
+  report("leaf1", {estimated});
+  report("h1-1", {delta(key, 900)});
+  EXPECT_EQ(only().bytes, Bytes{900});
+  EXPECT_EQ(only().bytes_variance, 0.0);
+}
+
+// Clocks of two machines are not to be compared: the leaf's bursts are at 1000, 1004 and 1008 s of
+// its own, and the host's first would be the fourth at the same distance by chance.
+TEST_F(FlowTableTest, FindsNoPeriodInTheClocksOfTwoObservers) {
+  for (int i = 0; i < 12; ++i, pass())
+    report("leaf1", i % 4 == 0 ? std::vector{delta(key, 2000000)} : std::vector<FlowDelta>{});
+  report("h1-1", {delta(key, 2000000)});
+  EXPECT_FALSE(only().period);
+  EXPECT_EQ(only().onsets.size(), 1U);
+}
+
 // Hosts date a queue pair by their own clock; that must not make two flows of it.
 TEST_F(FlowTableTest, JoinsSightingsWhoseFirstSeenTimesDiffer) {
   WireKey later = key;
