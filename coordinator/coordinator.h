@@ -148,6 +148,7 @@ class Coordinator {
   std::string drains_shown() const;
   DrainShown look_at(const DrainOrder& order) const;
   bool leads_into(const DrainScope& scope, const Pin& pin, CableId up) const;
+  bool reports(const std::string& node) const;
   std::optional<Rate> fresh_rate(LinkId link) const;
   void note_drained_traffic();
   Duration pauses() const;

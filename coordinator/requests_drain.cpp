@@ -164,11 +164,14 @@ std::optional<Rate> Coordinator::fresh_rate(LinkId link) const {
                           : topology_[AttachmentId{static_cast<std::uint32_t>(
                                           link.value / 2 - topology_.cables().size())}]
                                 .leaf;
-  const AgentState* agent = broadcast_.find(topology_[leaf].name);
-  if (agent == nullptr || !agent->connected || !agent->last_report ||
-      parts_.clock.now() - *agent->last_report > 3 * settings_.broadcast.report_interval)
-    return std::nullopt;
-  return links_.rate(link);
+  return reports(topology_[leaf].name) ? links_.rate(link) : std::nullopt;
+}
+
+// Of late.
+bool Coordinator::reports(const std::string& node) const {
+  const AgentState* agent = broadcast_.find(node);
+  return agent != nullptr && agent->connected && agent->last_report &&
+         parts_.clock.now() - *agent->last_report <= 3 * settings_.broadcast.report_interval;
 }
 
 void Coordinator::say_what_remains(const DrainScope& scope, double busy, DrainShown& shown) const {

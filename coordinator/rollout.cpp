@@ -95,6 +95,13 @@ RolloutSight Coordinator::rollout_sight() const {
   for (const PredictedJob& job : prediction_.jobs)
     for (const std::string& host : job.hosts)
       sight.measures.hosts[host] = errors_.rates(host, rollout_.since());
+  const Measures& before = rollout_.state().baseline;
+  for (const auto& [host, rates] : before.hosts)
+    sight.measures.hosts[host] = errors_.rates(host, rollout_.since());
+  for (const auto& [name, job] : before.jobs)
+    for (const std::string& node : job.seen_by)
+      if (!reports(node))
+        sight.measures.unheard.insert(node);
   for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i)
     if (std::ranges::find(wave->racks, topology_[LeafId{i}].rack) != wave->racks.end())
       look_at_leaf(topology_[LeafId{i}].name, sight);

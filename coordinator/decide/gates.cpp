@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace heddle {
 
@@ -128,11 +129,11 @@ Gate judge_iterations(const GateConfig& config, const Measures& before, const Me
 Gate judge_errors(std::string name, const GateConfig& config, const Measures& before,
                   const Measures& now, std::optional<double> ErrorRates::*counter) {
   Findings findings(std::move(name));
-  for (const auto& [host, is] : now.hosts) {
-    const auto was = before.hosts.find(host);
-    const std::optional<double> then =
-        was == before.hosts.end() ? std::nullopt : was->second.*counter;
-    const std::optional<double> present = is.*counter;
+  for (const auto& [host, was] : before.hosts) {
+    const auto is = now.hosts.find(host);
+    const std::optional<double> then = was.*counter;
+    const std::optional<double> present =
+        is == now.hosts.end() ? std::nullopt : is->second.*counter;
     if (!then || !present) {
       findings.blind(host);
       continue;
@@ -146,7 +147,54 @@ Gate judge_errors(std::string name, const GateConfig& config, const Measures& be
   return std::move(findings).finish("no host of a job reports");
 }
 
+// Hosts of jobs that are new or not what they were: a job of before may have ended and made room
+// for one of these, or be known by its name now.
+std::set<std::string> taken_over(const Measures& before, const Measures& now) {
+  std::set<std::string> hosts;
+  for (const auto& [name, is] : now.jobs) {
+    const auto was = before.jobs.find(name);
+    if (is.sent && (was == before.jobs.end() || was->second.hosts != is.hosts))
+      hosts.insert(is.hosts.begin(), is.hosts.end());
+  }
+  return hosts;
+}
+
 }  // namespace
+
+Duration presence_patience(const Measures& before, Duration least) {
+  if (before.jobs.empty())
+    return Duration::zero();
+  Duration longest = least;
+  for (const auto& [name, was] : before.jobs)
+    longest = std::max(longest, 2 * was.iteration.value_or(Duration::zero()));
+  return longest;
+}
+
+Gate judge_presence(const Measures& before, const Measures& now, Duration watched,
+                    Duration patience) {
+  Findings findings("jobs");
+  const std::set<std::string> taken = taken_over(before, now);
+  for (const auto& [name, was] : before.jobs) {
+    const auto is = now.jobs.find(name);
+    if (is != now.jobs.end() && is->second.sent) {
+      findings.good(0, name + " runs");
+      continue;
+    }
+    if (!was.hosts.empty() && std::ranges::includes(taken, was.hosts))
+      continue;
+    const bool unheard = !was.seen_by.empty() && std::ranges::includes(now.unheard, was.seen_by);
+    if (unheard)
+      findings.blind(name + ", as who told of it is not heard");
+    else if (watched < patience)
+      findings.blind(fmt::format("{}, in the first {:.0f} of {:.0f} s", name,
+                                 milliseconds(watched) / 1000, milliseconds(patience) / 1000));
+    else
+      findings.bad(fmt::format(
+          "{}: sent before, and nothing now; if it has ended, 'heddle rollout resume' tries again",
+          name));
+  }
+  return std::move(findings).finish(kNoJob);
+}
 
 const char* to_string(Verdict verdict) {
   switch (verdict) {

@@ -21,8 +21,8 @@ struct GateConfig {
 enum class Verdict : std::uint8_t { good, bad, unobservable };
 
 struct Gate {
-  std::string name;  // "efficiency", "iteration-time", "retransmissions", "out-of-sequence",
-                     // "agents", "drift"
+  std::string name;  // "jobs", "efficiency", "iteration-time", "retransmissions",
+                     // "out-of-sequence", "agents", "drift"
   Verdict verdict{};
   std::string seen;  // for people, with the numbers
   bool operator==(const Gate&) const = default;
@@ -30,7 +30,17 @@ struct Gate {
 
 const char* to_string(Verdict verdict);
 
-// The first four. A job that was not there before the wave is not judged, nor one that has ended.
+// "jobs": whether what ran before the wave still sends. A job that has stopped looks the same
+// whether it has ended or the wave has stopped it, so it counts as stopped; unless its hosts run
+// another by now. `watched`: for how long has been looked; less than `patience` proves nothing.
+Gate judge_presence(const Measures& before, const Measures& now, Duration watched,
+                    Duration patience);
+// How long a job must not be seen to count as stopped: at least `least`, and long enough for two of
+// its iterations. Zero if there is no job.
+Duration presence_patience(const Measures& before, Duration least);
+
+// The four after it. Jobs and hosts of jobs that were not there before the wave are not judged:
+// there is nothing to compare them with.
 std::vector<Gate> judge_traffic(const GateConfig& config, const Measures& before,
                                 const Measures& now);
 

@@ -69,19 +69,31 @@ Rates rates_of(const Subflow& flow, Time since) {
 
 // A job's flows begin together; one whose beginning was missed must not count for all.
 void note_iterations(const Subflow& flow, Time since, Time now, JobMeasure& job) {
-  if (flow.sightings.empty() || flow.onsets.empty() || flow.burst_began < since)
+  if (flow.sightings.empty() || flow.onsets.empty())
     return;
   const Observer& node = *flow.sightings.front().observer;
+  const bool began = flow.burst_began >= since;
+  if (!began && (!flow.silent() || node.last_report < since))
+    return;
   job.slack = std::max(job.slack, node.length[node.ordinal % kIntervals]);
   const auto least = [](std::optional<Duration>& known, Duration value) {
     known = known ? std::min(*known, value) : value;
   };
-  least(job.running, now - flow.burst_began);
-  if (flow.onsets.size() < 2)
+  // What nothing has followed since then has lasted for at least as long as that was reported.
+  least(job.running, began ? now - flow.burst_began : node.last_report - since);
+  if (!began || flow.onsets.size() < 2)
     return;
   const Duration last = flow.onsets.back() - flow.onsets[flow.onsets.size() - 2];
   if (flow.burst_began - last >= since)
     least(job.iteration, last);
+}
+
+// Whether the flow was seen to send in an interval that began after the moment.
+bool sent_since(const Subflow& flow, Time since) {
+  if (flow.sightings.empty())
+    return flow.last_active > since;
+  const Observer& node = *flow.sightings.front().observer;
+  return flow.last_active - node.length[node.ordinal % kIntervals] >= since;
 }
 
 void lower(std::optional<double>& least, std::optional<double> value, bool first) {
@@ -99,6 +111,8 @@ std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Pre
     const std::uint32_t number = prediction.demand.flows[i].job.value;
     const auto [place, first_of_job] = jobs.try_emplace(prediction.jobs[number].name);
     JobMeasure& job = place->second;
+    if (first_of_job)
+      job.hosts = prediction.jobs[number].hosts;
     Rates flow;
     bool first = true;
     for (const FlowKey& key : prediction.flows[i].subflows) {
@@ -107,8 +121,12 @@ std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Pre
       lower(flow.in_bursts, seen.in_bursts, first);
       lower(flow.mean, seen.mean, first);
       first = false;
-      if (found != table.subflows().end())
-        note_iterations(found->second, since, now, job);
+      if (found == table.subflows().end())
+        continue;
+      note_iterations(found->second, since, now, job);
+      job.sent = job.sent || sent_since(found->second, since);
+      if (!found->second.sightings.empty())
+        job.seen_by.insert(found->second.sightings.front().node);
     }
     const double scale =
         needed[i] > 0 ? static_cast<double>(prediction.flows[i].subflows.size()) / needed[i] : 0;

@@ -7,8 +7,10 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/core/efficiency.h"
 #include "common/core/messages.h"
@@ -26,7 +28,10 @@ struct JobMeasure {
   // under way has lasted.
   std::optional<Duration> iteration{};
   std::optional<Duration> running{};
-  Duration slack{};  // by which the two may be wrong: the reports' interval
+  Duration slack{};                  // by which the two may be wrong: the reports' interval
+  bool sent{};                       // whether anything of it was seen since then
+  std::vector<std::string> hosts{};  // of its flows, sorted
+  std::set<std::string> seen_by{};   // the nodes whose reports tell what it sends
   bool operator==(const JobMeasure&) const = default;
 };
 
@@ -40,6 +45,8 @@ struct ErrorRates {
 struct Measures {
   std::map<std::string, JobMeasure> jobs{};
   std::map<std::string, ErrorRates> hosts{};  // those of the jobs
+  // Who told of a job before, and is not heard now: what they do not tell has not stopped.
+  std::set<std::string> unheard{};
   bool operator==(const Measures&) const = default;
 };
 

@@ -231,8 +231,11 @@ std::optional<std::string> Rollout::begin(Wave& wave, const RolloutSight& sight,
     return std::nullopt;
   }
   state_.baseline = sight.measures;
-  for (auto& [name, job] : state_.baseline.jobs)
+  for (auto& [name, job] : state_.baseline.jobs) {
     job.running.reset();
+    job.sent = false;
+  }
+  state_.baseline.unheard.clear();
   state_.enabled.insert(wave.racks.begin(), wave.racks.end());
   wave.state = WaveState::enabling;
   wave.verdict.clear();
@@ -277,6 +280,12 @@ std::optional<std::string> Rollout::watch(Wave& wave, const RolloutSight& sight,
   }
   if (now - state_since_ < wave.soak)
     return std::nullopt;
+  // A job of which nothing was seen yet may have been stopped: that is never let pass.
+  const Duration patience = presence_patience(state_.baseline, config_.converge);
+  if (gates_.front().verdict != Verdict::good && now - since_ < patience) {
+    waits_for_ = gates_.front().seen;
+    return std::nullopt;
+  }
   std::string blind;
   bool doubtful = false;
   for (const Gate& gate : gates_) {
@@ -308,8 +317,12 @@ void Rollout::judge(const RolloutSight& sight, Time now) {
   gates_.clear();
   // Traffic is judged once the pins are there; until then it may be moving.
   const Wave* wave = current();
-  if (wave->state == WaveState::soaking)
+  if (wave->state == WaveState::soaking) {
     gates_ = judge_traffic(config_.gates, state_.baseline, sight.measures);
+    gates_.insert(gates_.begin(),
+                  judge_presence(state_.baseline, sight.measures, now - since_,
+                                 presence_patience(state_.baseline, config_.converge)));
+  }
   const auto lasting = [&](const std::optional<Time>& since) {
     return since && now - *since >= config_.converge;
   };

@@ -113,6 +113,10 @@ void read_line(const std::string& kind, Words& words, RolloutState& state, bool&
     job.mean = words.maybe_real();
     job.iteration = words.maybe_duration();
     job.slack = words.duration();
+  } else if (kind == "job-host") {
+    state.baseline.jobs[words.text()].hosts.push_back(words.text());
+  } else if (kind == "job-seen-by") {
+    state.baseline.jobs[words.text()].seen_by.insert(words.text());
   } else if (kind == "host") {
     ErrorRates& host = state.baseline.hosts[words.text()];
     host.retransmissions = words.maybe_real();
@@ -138,9 +142,14 @@ std::string write_rollout(const RolloutState& state) {
     if (!wave.verdict.empty())
       text += "verdict " + one_line(wave.verdict) + "\n";
   }
-  for (const auto& [name, job] : state.baseline.jobs)
+  for (const auto& [name, job] : state.baseline.jobs) {
     text += fmt::format("job {} {} {} {} {}\n", name, word(job.in_bursts), word(job.mean),
                         word(job.iteration), job.slack.count());
+    for (const std::string& host : job.hosts)
+      text += fmt::format("job-host {} {}\n", name, host);
+    for (const std::string& node : job.seen_by)
+      text += fmt::format("job-seen-by {} {}\n", name, node);
+  }
   for (const auto& [name, host] : state.baseline.hosts)
     text += fmt::format("host {} {} {}\n", name, word(host.retransmissions),
                         word(host.out_of_sequence));

@@ -244,6 +244,21 @@ TEST_F(SwitchingOn, SafetyRule11AWaveThatMakesThingsWorseIsTurnedBackAndReadBack
   EXPECT_EQ(cluster.installed_pins(), 4U) << "it goes no further by itself";
 }
 
+// Nothing is sent from the moment on that the second wave is enabled: what cannot be compared any
+// more is not good.
+TEST_F(SwitchingOn, SafetyRule11AWaveThatStopsAJobCompletelyIsTurnedBack) {
+  cluster.settings.rollout.required = true;
+  cluster.start();
+  ASSERT_EQ(order("rollout start", waves()), 0);
+  ASSERT_TRUE(await_wave(2, "enabling", 60s)) << rollout();
+  cluster.sending = [](Time) { return false; };
+  ASSERT_TRUE(await_wave(2, "rolled-back", 20s)) << rollout();
+  EXPECT_NE(rollout()["why"].get<std::string>().find("gate jobs: auto-h1-1: sent before"),
+            std::string::npos)
+      << rollout()["why"];
+  ASSERT_TRUE(cluster.await(2s, [&] { return pins_of("leaf2") + pins_of("leaf3") == 0; }));
+}
+
 // Killed and started again in every state; each time the same racks are steered before and after,
 // no other is for a moment, and in the end all are.
 TEST_F(SwitchingOn, ACoordinatorKilledInAnyStateOfARollOutGoesOn) {

@@ -75,6 +75,76 @@ TEST(Gates, ErrorsFailWhenAHostHasMoreOfThemThanBefore) {
   EXPECT_THAT(gate(now, "out-of-sequence").seen, HasSubstr("h1-1: 0.0 /s before, 40.0 /s now"));
 }
 
+TEST(Gates, ErrorsAreJudgedOfTheHostsThatHadAJobBefore) {
+  const Measures before = measured(running(0.9, 300ms));
+  Measures now = before;
+  now.hosts["h9-1"] = {};  // of a job that begins during the soak
+  EXPECT_EQ(gate(judge_traffic({}, before, now), "retransmissions").verdict, Verdict::good);
+  now.hosts["h1-1"].retransmissions = 40;
+  EXPECT_EQ(gate(judge_traffic({}, before, now), "retransmissions").verdict, Verdict::bad);
+  now.hosts.erase("h1-1");
+  EXPECT_EQ(gate(judge_traffic({}, before, now), "retransmissions").verdict, Verdict::unobservable);
+}
+
+// A job on two hosts; what is known of it after the wave.
+class Presence : public ::testing::Test {
+ protected:
+  Presence() {
+    before.jobs["ring-a"] = {
+        .in_bursts = 0.9, .iteration = 2s, .hosts = {"h1-1", "h2-1"}, .seen_by = {"h1-1", "leaf2"}};
+    now = before;
+    now.jobs["ring-a"].sent = true;
+  }
+  Gate judge(Duration watched = 30s) const { return judge_presence(before, now, watched, 30s); }
+  Measures before;
+  Measures now;
+};
+
+TEST_F(Presence, AJobThatSendsIsThere) {
+  EXPECT_EQ(judge().verdict, Verdict::good);
+  EXPECT_EQ(judge().seen, "ring-a runs");
+  EXPECT_EQ(judge(0s).verdict, Verdict::good);
+}
+
+TEST_F(Presence, AJobThatStoppedFailsTheGateWhetherItIsStillKnownOrNot) {
+  now.jobs["ring-a"].sent = false;
+  EXPECT_EQ(judge(29s).verdict, Verdict::unobservable) << "too early to tell";
+  EXPECT_EQ(judge().verdict, Verdict::bad);
+  now.jobs.erase("ring-a");
+  EXPECT_EQ(judge().verdict, Verdict::bad);
+  EXPECT_THAT(judge().seen, HasSubstr("ring-a: sent before, and nothing now"));
+}
+
+TEST_F(Presence, AnotherJobOnTheSameHostsIsNoStop) {
+  now.jobs.erase("ring-a");
+  now.jobs["ring-b"] = {.sent = true, .hosts = {"h1-1", "h2-1", "h3-1"}};
+  EXPECT_EQ(judge().verdict, Verdict::unobservable);
+  now.jobs["ring-b"].hosts = {"h1-1", "h3-1"};
+  EXPECT_EQ(judge().verdict, Verdict::bad) << "h2-1 runs nothing";
+}
+
+TEST_F(Presence, AJobBesideItThatRanBeforeTakesNothingOver) {
+  before.jobs["ring-b"] = {.hosts = {"h1-1", "h2-1"}};
+  now.jobs.erase("ring-a");
+  now.jobs["ring-b"] = {.sent = true, .hosts = {"h1-1", "h2-1"}};
+  EXPECT_EQ(judge().verdict, Verdict::bad);
+}
+
+TEST_F(Presence, SafetyRule7WhoIsNotHeardTellsNothingOfAStop) {
+  now.jobs.erase("ring-a");
+  now.unheard = {"h1-1", "h7-1", "leaf2"};
+  EXPECT_EQ(judge().verdict, Verdict::unobservable);
+  now.unheard = {"leaf2"};
+  EXPECT_EQ(judge().verdict, Verdict::bad) << "h1-1 is heard, and tells of nothing";
+}
+
+TEST_F(Presence, PatienceLastsForTwoIterations) {
+  EXPECT_EQ(presence_patience(before, 30s), Duration(30s));
+  before.jobs["ring-a"].iteration = 40s;
+  EXPECT_EQ(presence_patience(before, 30s), Duration(80s));
+  EXPECT_EQ(presence_patience({}, 30s), Duration(0s));
+}
+
 TEST(SafetyRule7, AGateThatCannotSeeIsNeitherGoodNorBad) {
   const Measures before = measured(running(0.9, 300ms), {});
   for (const Gate& one : judge_traffic({}, before, measured({}, {}))) {
@@ -147,7 +217,10 @@ TEST_F(Measuring, CountsNothingOfBefore) {
   for (int i = 0; i < 6; ++i)
     iteration(500'000);
   const Time change = now;
-  EXPECT_EQ(measure(change), JobMeasure{});
+  EXPECT_FALSE(measure(change).in_bursts);
+  EXPECT_FALSE(measure(change).iteration);
+  EXPECT_FALSE(measure(change).sent);
+  EXPECT_EQ(measure(change).running, Duration(0s));
   iteration(100'000);
   const JobMeasure seen = measure(change);
   EXPECT_NEAR(*seen.in_bursts, 0.1, 1e-9);
@@ -155,6 +228,27 @@ TEST_F(Measuring, CountsNothingOfBefore) {
   EXPECT_EQ(seen.running, Duration(500ms));
   iteration(100'000);
   EXPECT_EQ(measure(change).iteration, Duration(500ms));
+}
+
+TEST_F(Measuring, AnIterationThatNothingFollowsLastsOn) {
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  const Time change = now;
+  for (int i = 0; i < 4; ++i)
+    report(0);
+  EXPECT_EQ(measure(change).running, Duration(400ms));
+  EXPECT_FALSE(measure(change).sent);
+  iteration(500'000);
+  EXPECT_EQ(measure(change).running, Duration(500ms));
+  EXPECT_TRUE(measure(change).sent);
+}
+
+TEST_F(Measuring, TellsWhoSeesAJobAndWhereItRuns) {
+  prediction.jobs[0].hosts = {"h1-1", "h2-1"};
+  iteration(500'000);
+  EXPECT_EQ(measure({}).seen_by, (std::set<std::string>{"h1-1"}));
+  EXPECT_EQ(measure({}).hosts, (std::vector<std::string>{"h1-1", "h2-1"}));
+  EXPECT_TRUE(measure({}).sent);
 }
 
 TEST_F(Measuring, ErrorRatesAreOfTheTimeSinceAndUnknownWithoutCounters) {
