@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -24,9 +25,10 @@ constexpr std::int64_t kEffort = 200'000;
 constexpr std::int64_t kEffortForEach = 65;
 // A start from what runs gets this part: 2,048 units stay below 2 ms.
 constexpr std::int64_t kPartForRepair = 14;
-// What runs is no start to repair if jobs have less than this of what they could, in the mean. (One
-// dead link leaves 0.8 and more, hashing half of that.)
-constexpr double kGoodStart = 0.7;
+// What runs is worth a repair if jobs have this of what each could have, in the mean, or this of
+// what they would have where a fresh start begins. (One dead link leaves more, hashing half.)
+constexpr double kGoodOfBound = 0.7;
+constexpr double kGoodOfFresh = 0.9;
 
 std::int64_t budget(std::size_t units) {
   return kEffort + kEffortForEach * static_cast<std::int64_t>(units);
@@ -211,7 +213,7 @@ class Solver {
       unload(state, choices);
       return true;
     }
-    good_start_ = warm && mean_of_bound(improver.efficiencies()) >= kGoodStart;
+    good_start_ = warm && good_start(improver.efficiencies());
     if (good_start_)
       improver.allow(budget(choices.size()) / kPartForRepair);
     if (improver.run(bounds().by_job) && warm)
@@ -226,11 +228,20 @@ class Solver {
     return *bounds_;
   }
 
-  double mean_of_bound(std::span<const double> efficiencies) {
-    double sum = 0.0;
-    for (std::size_t j = 0; j < efficiencies.size(); ++j)
-      sum += bounds().by_job[j] > 0.0 ? efficiencies[j] / bounds().by_job[j] : 1.0;
-    return sum / static_cast<double>(efficiencies.size());
+  bool good_start(std::span<const double> efficiencies) {
+    const auto n = static_cast<double>(efficiencies.size());
+    double mean = 0.0, mean_of_bound = 0.0;
+    for (std::size_t j = 0; j < efficiencies.size(); ++j) {
+      mean += efficiencies[j] / n;
+      const double most = bounds().by_job[j];
+      mean_of_bound += (most > 0.0 ? efficiencies[j] / most : 1.0) / n;
+    }
+    if (mean_of_bound >= kGoodOfBound)
+      return true;
+    std::vector<Model::Choice> fresh(model_.units().size());
+    start_afresh(fresh);
+    const std::vector<double> by_fresh = standing(fresh);
+    return mean >= kGoodOfFresh * std::accumulate(by_fresh.begin(), by_fresh.end(), 0.0) / n;
   }
 
   // From what runs there may be no way up in small steps. Where moves are free, a fresh start shows

@@ -297,6 +297,39 @@ TEST_F(HeddleMoves, ADeadLinkMovesWhatRanOverItAndLittleElse) {
   EXPECT_NEAR(judge(problem, heddle_of(problem).routing).worst, 1.0, 1e-9) << "the link is back";
 }
 
+// Nobody can have all it could by itself on half of the spines, which is no reason to begin anew.
+TEST_F(HeddleMoves, ADeadLinkMovesLittleWhereAllHaveLessThanTheyCould) {
+  for (std::uint32_t s = 8; s < 16; ++s)
+    take_down(fabric, links, SpineId{s});
+  for (FlowDemand& flow : problem.demand.flows)
+    flow.subflows = 8;
+  problem.unit_of_subflow = by_queue_pair(problem.demand);
+  problem.current.clear();
+  problem.current = heddle_of(problem).routing;
+  links.set(fabric.uplink(CableId{0}), false);
+  const Placement repaired = heddle_of(problem);
+  std::size_t over_it = 0;
+  for (const Path& path : problem.current)
+    over_it += path.crosses_core() && path.up == CableId{0} ? 1 : 0;
+  EXPECT_GE(repaired.moves.size(), over_it);
+  EXPECT_LE(repaired.moves.size(), 8 * over_it) << "of " << problem.current.size();
+}
+
+// What hashing left is no start for a repair: all that can be had is had at once.
+TEST(HeddleStart, HashedPathsArePlacedAfresh) {
+  constexpr std::uint64_t kSeed = 78;
+  std::mt19937_64 random(kSeed);
+  const Topology large = make_fabric({.leaves = 64, .spines = 32, .nics = 32});
+  const LinkState links(large);
+  Problem problem =
+      problem_of(large, links, ring_jobs(large, random, [](auto& r) { return 4 + r() % 60; }));
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    problem.current = make_optimiser("ecmp")->place(problem, seed).routing;
+    ASSERT_LT(judge(problem, problem.current).worst, 0.5);
+    EXPECT_NEAR(judge(problem, heddle_of(problem).routing).worst, 1.0, 1e-9) << "seed " << seed;
+  }
+}
+
 // From the hash, a budget of moves at a time: never more, never worse, and at last as good as
 // without a budget.
 TEST_F(HeddleMoves, KeepsTheChurnBudget) {
