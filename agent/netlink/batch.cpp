@@ -26,12 +26,10 @@ void Batch::append(const void* data, std::size_t size) {
 }
 
 Batch& Batch::attribute(std::uint16_t type, const void* data, std::size_t size) {
-  HEDDLE_CHECK(size < 256);
-  std::byte buffer[NLA_HDRLEN + 256];
+  HEDDLE_CHECK(size <= 0xFFFF - NLA_HDRLEN);
   const nlattr header{.nla_len = static_cast<std::uint16_t>(NLA_HDRLEN + size), .nla_type = type};
-  std::memcpy(buffer, &header, sizeof header);
-  std::memcpy(buffer + NLA_HDRLEN, data, size);
-  append(buffer, NLA_HDRLEN + size);
+  append(&header, sizeof header);
+  append(data, size);
   return *this;
 }
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "agent/netlink/marks.h"
 #include "common/core/check.h"
 
 namespace heddle {
@@ -32,18 +31,31 @@ Result<MarkKernel> MarkKernel::open(int request_buffer_bytes) {
 Result<void> MarkKernel::probe(const std::string& table) {
   if (!requests_)
     return fail(Errc::unsupported, kNoMarks);
-  Batch batch = requests_->batch();
-  append_mark_trial(batch, table + "-trial");
-  const auto refusal = transact(batch);
+  const auto attempt = [&](MarkTrial trial) {
+    Batch batch = requests_->batch();
+    append_mark_trial(batch, trial, table + "-trial");
+    return transact(batch);
+  };
+  const auto refusal = attempt(MarkTrial::takes_tables);
   if (!refusal)
     return tl::unexpected(refusal.error());
-  if (!*refusal)
-    return {};
-  if ((*refusal)->error == EPERM)
+  if (*refusal && (*refusal)->error == EPERM)
     return fail(Errc::permission,
                 "not allowed to mark flows; give the agent CAP_NET_ADMIN (the unit file does)");
-  return fail(Errc::unsupported,
-              fmt::format("{} ({})", kNoMarks, std::strerror((*refusal)->error)));
+  if (*refusal)
+    return fail(Errc::unsupported,
+                fmt::format("{} ({})", kNoMarks, std::strerror((*refusal)->error)));
+  for (const MarkTrial trial : {MarkTrial::signs_tables, MarkTrial::signs_chains}) {
+    const auto refused = attempt(trial);
+    if (!refused)
+      return tl::unexpected(refused.error());
+    if (!*refused)
+      return fail(Errc::unsupported,
+                  fmt::format("{} (this one keeps no comments of tables and chains, by which the "
+                              "agent knows its own)",
+                              kNoMarks));
+  }
+  return {};
 }
 
 Result<void> MarkKernel::subscribe(int event_buffer_bytes) {
@@ -105,6 +117,7 @@ Result<std::optional<KernelMarkTable>> MarkKernel::read(const std::string& table
     return seen_;
   if (!reading.there()) {
     seen_.reset();
+    parts_ = {};
     // A kernel without nf_tables answers EINVAL where the question is no batch.
     if (error == 0 || error == ENOENT || error == EOPNOTSUPP || error == EINVAL)
       return std::nullopt;
@@ -126,6 +139,7 @@ Result<std::optional<KernelMarkTable>> MarkKernel::read(const std::string& table
     // What was not found any more went away between two questions.
     inconsistent = inconsistent || !interrupted || *interrupted;
   }
+  parts_ = reading.parts();
   seen_ = std::move(reading).finish();
   return seen_;
 }
@@ -135,7 +149,7 @@ Result<std::optional<Answer>> MarkKernel::apply(const ChangeMarks& change,
   if (!requests_)
     return Answer{.error = EPROTONOSUPPORT, .message = kNoMarks};
   Batch batch = requests_->batch();
-  append_marks(batch, change, table);
+  append_marks(batch, change, table, parts_);
   return transact(batch);
 }
 

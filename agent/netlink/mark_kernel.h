@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "agent/netlink/marks.h"
 #include "agent/netlink/socket.h"
 #include "agent/program/route_kernel.h"
 
@@ -37,6 +38,7 @@ class MarkKernel {
   std::optional<NetlinkSocket> requests_;  // none where the kernel does not speak netfilter
   std::optional<NetlinkSocket> events_;
   std::optional<KernelMarkTable> seen_;
+  MarkTableParts parts_;  // of what was seen
 };
 
 }  // namespace heddle

@@ -1,6 +1,7 @@
 #include "agent/netlink/marks.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <fmt/format.h>
 #include <linux/if.h>
 #include <linux/netfilter.h>
@@ -96,10 +97,11 @@ class Writer {
         .text(NFTA_TABLE_NAME, table_);
   }
 
-  void make_table() {
+  void make_table(std::string_view table_comment = kSignature,
+                  std::string_view chain_comment = kSignature) {
     constexpr std::uint16_t kCreate = NLM_F_CREATE | NLM_F_EXCL;
     begin(NFT_MSG_NEWTABLE, kCreate)
-        .attribute(NFTA_TABLE_USERDATA, kSignature.data(), kSignature.size());
+        .attribute(NFTA_TABLE_USERDATA, table_comment.data(), table_comment.size());
     begin(NFT_MSG_NEWSET, kCreate)
         .text(NFTA_SET_NAME, kPorts)
         .network_number(NFTA_SET_FLAGS, 0)
@@ -124,7 +126,7 @@ class Writer {
         .close()
         .network_number(NFTA_CHAIN_POLICY, kAccept)
         .text(NFTA_CHAIN_TYPE, "filter")
-        .attribute(NFTA_CHAIN_USERDATA, kSignature.data(), kSignature.size());
+        .attribute(NFTA_CHAIN_USERDATA, chain_comment.data(), chain_comment.size());
     begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND).text(NFTA_RULE_CHAIN, kChain);
     batch_.attribute(NFTA_RULE_USERDATA, kSignature.data(), kSignature.size())
         .open(NFTA_RULE_EXPRESSIONS);
@@ -148,7 +150,20 @@ class Writer {
     batch_.close();
   }
 
-  void drop_table() { begin(NFT_MSG_DELTABLE, 0); }
+  // The kernel counts what is in a chain or a table; with this flag it does not take it along.
+  void drop_table(const MarkTableParts& parts) {
+    for (const std::uint64_t handle : parts.rules) {
+      const std::uint64_t swapped = htobe64(handle);
+      begin(NFT_MSG_DELRULE, 0)
+          .text(NFTA_RULE_CHAIN, kChain)
+          .attribute(NFTA_RULE_HANDLE, &swapped, sizeof swapped);
+    }
+    if (parts.chain)
+      begin(NFT_MSG_DELCHAIN, NLM_F_NONREC).text(NFTA_CHAIN_NAME, kChain);
+    for (const std::string& set : parts.sets)
+      begin(NFT_MSG_DELSET, 0).text(NFTA_SET_NAME, set);
+    begin(NFT_MSG_DELTABLE, NLM_F_NONREC);
+  }
 
   template <class T, class Key>
   void elements(int message, const char* set, const std::vector<T>& all, Key key) {
@@ -230,7 +245,8 @@ bool carries_signature(const Attributes& a, std::size_t type) {
 
 }  // namespace
 
-void append_marks(Batch& batch, const ChangeMarks& change, const std::string& table) {
+void append_marks(Batch& batch, const ChangeMarks& change, const std::string& table,
+                  const MarkTableParts& parts) {
   Writer w(batch, table);
   const auto flow = [&](const ByQueuePair& f) { w.flow_key(f); };
   const auto marked_flow = [&](const MarkedFlow& m) { w.flow_key(m.flow); };
@@ -241,7 +257,7 @@ void append_marks(Batch& batch, const ChangeMarks& change, const std::string& ta
   w.elements(NFT_MSG_DELSETELEM, kFlows, change.moved, marked_flow);
   w.elements(NFT_MSG_DELSETELEM, kPorts, change.ports_off, port);
   if (change.drop_table)
-    w.drop_table();
+    w.drop_table(parts);
   if (change.make_table)
     w.make_table();
   w.elements(NFT_MSG_NEWSETELEM, kPorts, change.ports_on, port);
@@ -250,10 +266,32 @@ void append_marks(Batch& batch, const ChangeMarks& change, const std::string& ta
   w.end_transaction();
 }
 
-void append_mark_trial(Batch& batch, const std::string& table) {
+void append_mark_trial(Batch& batch, MarkTrial trial, const std::string& table) {
   Writer w(batch, table);
+  const std::string too_long(NFT_USERDATA_MAXLEN + 1, 'x');
   w.begin_transaction();
-  w.make_table();
+  switch (trial) {
+    case MarkTrial::takes_tables: {
+      const std::vector<ByQueuePair> flows{{.source = IpAddress::v4(192, 0, 2, 1),
+                                            .destination = IpAddress::v4(192, 0, 2, 2),
+                                            .source_port = 1}};
+      const std::vector<std::string> ports{"lo"};
+      const auto key = [&](const ByQueuePair& f) { w.flow_key(f); };
+      const auto element = [&](const ByQueuePair& f) { w.flow_and_mark({.flow = f, .mark = 1}); };
+      w.make_table();
+      w.elements(NFT_MSG_NEWSETELEM, kPorts, ports, [&](const std::string& p) { w.port_key(p); });
+      w.elements(NFT_MSG_NEWSETELEM, kFlows, flows, element);
+      w.elements(NFT_MSG_DELSETELEM, kFlows, flows, key);
+      w.elements(NFT_MSG_NEWSETELEM, kFlows, flows, element);
+      break;
+    }
+    case MarkTrial::signs_tables:
+      w.make_table(too_long);
+      break;
+    case MarkTrial::signs_chains:
+      w.make_table(kSignature, too_long);
+      break;
+  }
   batch.acknowledge_last();
 }
 
@@ -298,6 +336,7 @@ void MarkTableReading::take(const nlmsghdr& message) {
     case NFT_MSG_NEWTABLE:
       table_seen_ = true;
       result_.is_signed = carries_signature(a, NFTA_TABLE_USERDATA);
+      uses_ = a.network_number(NFTA_TABLE_USE).value_or(0);
       table_fits_ = (a.network_number(NFTA_TABLE_FLAGS).value_or(0) & NFT_TABLE_F_DORMANT) == 0;
       break;
     case NFT_MSG_NEWCHAIN:
@@ -319,10 +358,12 @@ void MarkTableReading::take(const nlmsghdr& message) {
 
 void MarkTableReading::take_chain(const nlmsghdr& message) {
   const auto a = attributes<nfgenmsg>(message);
+  ++counted(MarkDump::chains);
   if (const std::string name = a.text(NFTA_CHAIN_NAME); name != kChain) {
-    foreign_chains_.push_back("chain " + name);
+    foreign(MarkDump::chains).push_back("chain " + name);
     return;
   }
+  parts_.chain = true;
   const Attributes hook = a.nest(NFTA_CHAIN_HOOK);
   chain_fits_ = carries_signature(a, NFTA_CHAIN_USERDATA) && a.text(NFTA_CHAIN_TYPE) == "filter" &&
                 hook.network_number(NFTA_HOOK_HOOKNUM) == NF_INET_PRE_ROUTING &&
@@ -334,9 +375,9 @@ void MarkTableReading::take_rule(const nlmsghdr& message) {
   const auto a = attributes<nfgenmsg>(message);
   const std::string chain = a.text(NFTA_RULE_CHAIN);
   if (chain == kChain && carries_signature(a, NFTA_RULE_USERDATA))
-    ++rules_;
+    parts_.rules.push_back(be64toh(a.value<std::uint64_t>(NFTA_RULE_HANDLE).value_or(0)));
   else
-    foreign_rules_.push_back(fmt::format("a rule in chain {}", chain));
+    foreign(MarkDump::rules).push_back(fmt::format("a rule in chain {}", chain));
 }
 
 void MarkTableReading::take_set(const nlmsghdr& message) {
@@ -344,47 +385,52 @@ void MarkTableReading::take_set(const nlmsghdr& message) {
   const std::string name = a.text(NFTA_SET_NAME);
   const std::uint32_t flags = a.network_number(NFTA_SET_FLAGS).value_or(0);
   const auto key_length = a.network_number(NFTA_SET_KEY_LEN);
+  ++counted(MarkDump::sets);
+  bool fits = false;
   if (name == kPorts)
-    ports_fit_ = flags == 0 && key_length == sizeof(PortKeyBytes);
+    fits = ports_fit_ = flags == 0 && key_length == sizeof(PortKeyBytes);
   else if (name == kFlows)
-    flows_fit_ = flags == NFT_SET_MAP && key_length == sizeof(FlowKeyBytes) &&
-                 a.network_number(NFTA_SET_DATA_LEN) == sizeof(std::uint32_t);
+    fits = flows_fit_ = flags == NFT_SET_MAP && key_length == sizeof(FlowKeyBytes) &&
+                        a.network_number(NFTA_SET_DATA_LEN) == sizeof(std::uint32_t);
+  if (fits)
+    parts_.sets.push_back(name);
   else if ((flags & NFT_SET_ANONYMOUS) == 0)  // those belong to rules
-    foreign_sets_.push_back("set " + name);
+    foreign(MarkDump::sets).push_back("set " + name);
 }
 
 void MarkTableReading::take_elements(const nlmsghdr& message) {
   const auto a = attributes<nfgenmsg>(message);
   const std::string set = a.text(NFTA_SET_ELEM_LIST_SET);
+  const MarkDump where = set == kPorts ? MarkDump::ports : MarkDump::flows;
   for_each_list_element(
       a.bytes(NFTA_SET_ELEM_LIST_ELEMENTS), [&](std::span<const std::byte> bytes) {
         const Attributes element(bytes.data(), bytes.size());
         const Attributes key = element.nest(NFTA_SET_ELEM_KEY);
-        if (set == kPorts) {
-          if (std::string port = key.text(NFTA_DATA_VALUE); !port.empty())
-            result_.ports.push_back(std::move(port));
-          return;
-        }
+        std::string port = key.text(NFTA_DATA_VALUE);
         const auto flow = key.value<FlowKeyBytes>(NFTA_DATA_VALUE);
         const auto mark = element.nest(NFTA_SET_ELEM_DATA).number(NFTA_DATA_VALUE);
-        if (set == kFlows && flow && mark)
+        if (set == kPorts && !port.empty())
+          result_.ports.push_back(std::move(port));
+        else if (set == kFlows && flow && mark)
           result_.flows.push_back({.flow = flow_of(*flow), .mark = *mark});
+        else  // what stands for everything that has no element, above all
+          foreign(where).push_back("an element without a key in set " + set);
       });
 }
 
 void MarkTableReading::forget(MarkDump what) {
+  foreign(what).clear();
+  counted(what) = 0;
   switch (what) {
     case MarkDump::chains:
-      chain_fits_ = false;
-      foreign_chains_.clear();
+      chain_fits_ = parts_.chain = false;
       break;
     case MarkDump::rules:
-      rules_ = 0;
-      foreign_rules_.clear();
+      parts_.rules.clear();
       break;
     case MarkDump::sets:
       ports_fit_ = flows_fit_ = false;
-      foreign_sets_.clear();
+      parts_.sets.clear();
       break;
     case MarkDump::ports:
       result_.ports.clear();
@@ -396,9 +442,14 @@ void MarkTableReading::forget(MarkDump what) {
 }
 
 KernelMarkTable MarkTableReading::finish() && {
-  for (auto* list : {&foreign_chains_, &foreign_rules_, &foreign_sets_})
-    std::move(list->begin(), list->end(), std::back_inserter(result_.foreign));
-  result_.whole = table_fits_ && chain_fits_ && ports_fit_ && flows_fit_ && rules_ == 1;
+  for (std::vector<std::string>& list : foreign_)
+    std::move(list.begin(), list.end(), std::back_inserter(result_.foreign));
+  // Chains and sets were seen one by one; counters, flowtables and so on have only their number.
+  const std::uint32_t seen = counted(MarkDump::chains) + counted(MarkDump::sets);
+  if (uses_ > seen)
+    result_.foreign.push_back(fmt::format("objects or flowtables ({})", uses_ - seen));
+  result_.whole =
+      table_fits_ && chain_fits_ && ports_fit_ && flows_fit_ && parts_.rules.size() == 1;
   return std::move(result_);
 }
 

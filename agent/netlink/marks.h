@@ -16,7 +16,9 @@
 
 #include <linux/netlink.h>
 
-#include <optional>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,14 +27,28 @@
 
 namespace heddle {
 
+// What of a table is ours, as it was read: a table is dropped by dropping these, so that the kernel
+// refuses where something else is in it.
+struct MarkTableParts {
+  bool chain{};
+  std::vector<std::uint64_t> rules{};  // the kernel's handles
+  std::vector<std::string> sets{};
+};
+
 // The whole change as one transaction.
-void append_marks(Batch& batch, const ChangeMarks& change, const std::string& table);
-// A transaction that makes such a table, as far as the kernel checks it, and is never committed.
-void append_mark_trial(Batch& batch, const std::string& table);
+void append_marks(Batch& batch, const ChangeMarks& change, const std::string& table,
+                  const MarkTableParts& parts);
+// Transactions that are never committed, to see what the kernel takes. `takes_tables`: such a table
+// is made, filled and changed. The others, which it has to refuse: the comment of the table or of
+// the chain is longer than one may be. A kernel that takes it does not look at it, and would not
+// keep the signature by which we know what is ours.
+enum class MarkTrial : std::uint8_t { takes_tables, signs_tables, signs_chains };
+void append_mark_trial(Batch& batch, MarkTrial trial, const std::string& table);
 
 void append_mark_table_query(Batch& batch, const std::string& table);
 // Dumps of what is in the table. The kernel may answer with other tables' as well.
 enum class MarkDump : std::uint8_t { chains, rules, sets, ports, flows };
+inline constexpr std::size_t kMarkDumps = 5;
 void append_mark_dump(Batch& batch, MarkDump what, const std::string& table);
 
 // Whether a message, or a notification, is about that table.
@@ -47,6 +63,7 @@ class MarkTableReading {
   bool has_ports() const { return ports_fit_; }
   bool has_flows() const { return flows_fit_; }
   void take(const nlmsghdr& message);
+  const MarkTableParts& parts() const { return parts_; }
   // Before a dump is repeated.
   void forget(MarkDump what);
   KernelMarkTable finish() &&;
@@ -56,6 +73,10 @@ class MarkTableReading {
   void take_rule(const nlmsghdr& message);
   void take_set(const nlmsghdr& message);
   void take_elements(const nlmsghdr& message);
+  std::vector<std::string>& foreign(MarkDump where) {
+    return foreign_[static_cast<std::size_t>(where)];
+  }
+  std::uint32_t& counted(MarkDump where) { return counted_[static_cast<std::size_t>(where)]; }
 
   std::string table_;
   bool table_seen_{};
@@ -63,10 +84,10 @@ class MarkTableReading {
   bool chain_fits_{};
   bool ports_fit_{};
   bool flows_fit_{};
-  int rules_{};  // ours
-  std::vector<std::string> foreign_chains_;
-  std::vector<std::string> foreign_rules_;
-  std::vector<std::string> foreign_sets_;
+  std::uint32_t uses_{};                             // things in the table, as the kernel counts
+  std::array<std::uint32_t, kMarkDumps> counted_{};  // of these, by where they were seen
+  std::array<std::vector<std::string>, kMarkDumps> foreign_;  // likewise
+  MarkTableParts parts_;
   KernelMarkTable result_;
 };
 

@@ -225,6 +225,8 @@ TEST(SafetyRule1, OthersThingsInOurTableOfMarksStopUsAndStay) {
       {"add chain ip heddle-205 theirs", "chain theirs in"},
       {"add set ip heddle-205 theirs { type mark; }", "set theirs in"},
       {"add rule ip heddle-205 marking counter", "a rule in chain marking in"},
+      {"add counter ip heddle-205 theirs", "objects or flowtables (1) in"},
+      {"add element ip heddle-205 flows { * : 7 }", "an element without a key in set flows in"},
       {"add element ip heddle-205 ports { eth7 }", "port eth7 in"},
       {"add element ip heddle-205 flows { 10.1.1.2 . 10.9.9.9 . 1 : 7 }",
        "flow 10.1.1.2:1 > 10.9.9.9 in"}};
@@ -245,6 +247,25 @@ TEST(SafetyRule1, OthersThingsInOurTableOfMarksStopUsAndStay) {
     EXPECT_EQ(report.left_alone.size(), 2U);
     EXPECT_EQ(m.leaf.mark_table(), left);
   }
+}
+
+// The kernel itself refuses what would take along a thing that came after the last look.
+TEST(SafetyRule1, ATableOfMarksIsNotDroppedOverWhatCameAfterItWasRead) {
+  Marked m;
+  ASSERT_TRUE(m.agent.installs(spread(1, 3, 3)));
+  const InNamespace inside(m.leaf.leaf);
+  const auto kernel = must(NetlinkKernel::open({.ranges = {}}));
+  ASSERT_TRUE(must(kernel->read_ours()).mark_table->foreign.empty());
+  m.leaf.nft("add counter ip heddle-205 theirs");
+  const std::string before = m.leaf.mark_table();
+  const std::vector<Action> drop{ChangeMarks{.drop_table = true}};
+  const auto failures = must(kernel->apply(drop));
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_EQ(failures[0].error, EBUSY);
+  EXPECT_EQ(m.leaf.mark_table(), before);
+  m.leaf.nft("delete counter ip heddle-205 theirs");
+  EXPECT_TRUE(must(kernel->apply(drop)).empty());
+  EXPECT_EQ(m.leaf.mark_table(), "");
 }
 
 TEST(SafetyRule1, OtherTablesOfPacketRulesStayThroughAWholeLife) {

@@ -3,10 +3,13 @@
 #include "agent/netlink/marks.h"
 
 #include <gtest/gtest.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "agent/netlink/parse.h"
@@ -30,7 +33,7 @@ ChangeMarks whole_table(int flows) {
 
 Batch written(const ChangeMarks& change) {
   Batch batch(1);
-  append_marks(batch, change, kTable);
+  append_marks(batch, change, kTable, {});
   return batch;
 }
 
@@ -92,12 +95,51 @@ TEST(Marks, AreOneTransactionOfWhichTheLastPartIsAcknowledged) {
 
 // Without its end the kernel takes a transaction back after it has looked at all of it.
 TEST(Marks, TrialNeverEndsItsTransaction) {
-  Batch batch(1);
-  append_mark_trial(batch, "heddle-205-trial");
-  for_each_message(batch.bytes(), [](const nlmsghdr& message) {
-    EXPECT_NE(message.nlmsg_type, NFNL_MSG_BATCH_END);
+  for (const MarkTrial trial :
+       {MarkTrial::takes_tables, MarkTrial::signs_tables, MarkTrial::signs_chains}) {
+    Batch batch(1);
+    append_mark_trial(batch, trial, "heddle-205-trial");
+    for_each_message(batch.bytes(), [](const nlmsghdr& message) {
+      EXPECT_NE(message.nlmsg_type, NFNL_MSG_BATCH_END);
+    });
+    EXPECT_EQ(batch.answered_sequence(), batch.last_sequence());
+  }
+}
+
+// By type of message, whether it asks the kernel not to take along what is inside.
+std::map<int, int> removals(const Batch& batch) {
+  std::map<int, int> result;
+  for_each_message(batch.bytes(), [&](const nlmsghdr& message) {
+    result[message.nlmsg_type & 0xFF] = message.nlmsg_flags & NLM_F_NONREC;
   });
-  EXPECT_EQ(batch.answered_sequence(), batch.last_sequence());
+  return result;
+}
+
+TEST(SafetyRule1, ATableOfMarksIsDroppedByItsPartsSoThatTheKernelKeepsWhatElseIsInIt) {
+  Batch batch(1);
+  append_marks(batch, {.drop_table = true}, kTable,
+               {.chain = true, .rules = {7}, .sets = {"ports", "flows"}});
+  auto types = removals(batch);
+  EXPECT_EQ(types.count(NFT_MSG_DELRULE), 1U);
+  EXPECT_EQ(types.count(NFT_MSG_DELSET), 1U);
+  EXPECT_EQ(types.at(NFT_MSG_DELCHAIN), NLM_F_NONREC);
+  EXPECT_EQ(types.at(NFT_MSG_DELTABLE), NLM_F_NONREC);
+}
+
+TEST(SafetyRule1, WhatTheKernelCountsInATableBeyondWhatWasSeenIsForeign) {
+  Batch batch(1);
+  nfgenmsg head{.nfgen_family = NFPROTO_IPV4, .version = NFNETLINK_V0, .res_id = 0};
+  const auto type = [](int message) {
+    return static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8U | static_cast<unsigned>(message));
+  };
+  batch.begin(type(NFT_MSG_NEWTABLE), 0, head)
+      .text(NFTA_TABLE_NAME, kTable)
+      .network_number(NFTA_TABLE_USE, 3);
+  batch.begin(type(NFT_MSG_NEWCHAIN), 0, head)
+      .text(NFTA_CHAIN_TABLE, kTable)
+      .text(NFTA_CHAIN_NAME, "marking");
+  EXPECT_EQ(read_from(batch.bytes()).foreign,
+            std::vector<std::string>{"objects or flowtables (2)"});
 }
 
 TEST(SafetyRule10, DamagedMessagesOfMarksYieldNothingAndCrashNothing) {
