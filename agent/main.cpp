@@ -34,6 +34,7 @@
 #include "agent/netlink/netlink_kernel.h"
 #include "agent/netlink/port_speeds.h"
 #include "agent/observe/directory_tree.h"
+#include "agent/observe/ethtool_statistics.h"
 #include "agent/observe/kprobe_watch.h"
 #include "agent/observe/linux_host.h"
 #include "agent/observe/linux_switch.h"
@@ -275,6 +276,7 @@ int watch_guard(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfi
 int record(const Arguments& arguments) {
   RdmaSocket rdma;
   const DirectoryTree files("/sys/class/infiniband");
+  const EthtoolStatistics statistics;
   KprobeWatch connections;
   PsampleSource samples({}, {});
   const SystemClock clock;
@@ -284,6 +286,7 @@ int record(const Arguments& arguments) {
       arguments.folder, arguments.length,
       {.rdma = rdma,
        .files = files,
+       .statistics = statistics,
        .connections = connections,
        .record_samples = [&](SampleTap tap) { samples.record_to(std::move(tap)); },
        .drain_samples = [&](Time now) { samples.ready(now); },

@@ -41,8 +41,9 @@ ExitCode record_command(const std::filesystem::path& folder, seconds length,
       fmt::print("connections are not seen: {}\n", able.reason);
   }
 
-  Recorder recorder(folder, parts.rdma, parts.files);
-  RdmaObserver observer(recorder.channel(), recorder.files(), parts.clock, false);
+  Recorder recorder(folder, parts.rdma, parts.files, parts.statistics);
+  RdmaObserver observer(recorder.channel(), recorder.files(), recorder.statistics(), parts.clock,
+                        false);
   const Time begin = parts.clock.now();
   int looks = 0;
   std::size_t queue_pairs = 0;

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "agent/commands.h"
+#include "agent/observe/driver_statistics.h"
 #include "agent/observe/file_tree.h"
 #include "agent/observe/rdma_channel.h"
 #include "common/core/clock.h"
@@ -19,6 +20,7 @@ using SampleTap = std::function<void(std::span<const std::byte>)>;
 struct RecordParts {
   RdmaChannel& rdma;
   const FileTree& files;
+  const DriverStatistics& statistics;
   ConnectionWatch& connections;
   std::function<void(SampleTap)> record_samples;  // begins to hand them out
   std::function<void(Time)> drain_samples;        // hands out those that wait

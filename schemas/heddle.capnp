@@ -272,7 +272,7 @@ struct PortCount {
   # tx_wait: the times it had something to send and might not;
   # cnp_sent, cnp_handled: congestion notifications sent as receiver, and obeyed as sender;
   # ecn_marked: packets that arrived marked by a switch's full queue;
-  # pause_sent, pause_received: frames of priority flow control, all priorities;
+  # pause_sent, pause_received: frames of flow control, of all priorities and of the link as a whole;
   # out_of_sequence, sequence_errors: requests that arrived out of order, and refusals because of that;
   # timeouts: acknowledgements that did not come in time.
   # A name that the receiver does not know is shown as it is.

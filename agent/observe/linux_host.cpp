@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "agent/observe/directory_tree.h"
+#include "agent/observe/ethtool_statistics.h"
 #include "agent/observe/host_source.h"
 #include "agent/observe/kprobe_watch.h"
 #include "agent/observe/process_labels.h"
@@ -18,11 +19,12 @@ constexpr const char* kRdmaFiles = "/sys/class/infiniband";
 
 struct LinuxHost::Parts {
   Parts(std::vector<std::string> patterns, const Clock& clock)
-      : packets(std::move(patterns)), rdma(channel, files, clock, true) {}
+      : packets(std::move(patterns)), rdma(channel, files, statistics, clock, true) {}
 
   TcBpfSource packets;
   RdmaSocket channel;
   DirectoryTree files{kRdmaFiles};
+  EthtoolStatistics statistics;
   RdmaObserver rdma;
   KprobeWatch connections;
   HostSource joined{packets, rdma, connections};
@@ -38,7 +40,8 @@ std::vector<SourceCapability> LinuxHost::check(std::vector<std::string> port_pat
                                                const Clock& clock) {
   RdmaSocket channel;
   const DirectoryTree files(kRdmaFiles);
-  RdmaObserver rdma(channel, files, clock, false);
+  const EthtoolStatistics statistics;
+  RdmaObserver rdma(channel, files, statistics, clock, false);
   KprobeWatch connections;
   return {TcBpfSource::check(std::move(port_patterns)), rdma.capability(), connections.probe()};
 }

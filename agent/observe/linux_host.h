@@ -1,5 +1,6 @@
 // The flow source of a host, with the adapters it stands on: the kernel's hooks for packets, RDMA
-// netlink, sysfs, the watch on connections. One thread; lives as long as the agent.
+// netlink, sysfs, drivers' statistics, the watch on connections. One thread; lives as long as the
+// agent.
 #pragma once
 
 #include <memory>

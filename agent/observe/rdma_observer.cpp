@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/observe/pauses.h"
 #include "agent/observe/rdma_files.h"
 
 namespace heddle {
@@ -22,9 +23,9 @@ constexpr Duration kAddressesAgain = seconds{30};
 
 }  // namespace
 
-RdmaObserver::RdmaObserver(RdmaChannel& channel, const FileTree& files, const Clock& clock,
-                           bool bind)
-    : channel_(channel), files_(files), clock_(clock), bind_(bind) {
+RdmaObserver::RdmaObserver(RdmaChannel& channel, const FileTree& files,
+                           const DriverStatistics& statistics, const Clock& clock, bool bind)
+    : channel_(channel), files_(files), statistics_(statistics), clock_(clock), bind_(bind) {
   capability_.name = "rdma";
 }
 
@@ -109,13 +110,7 @@ Result<RdmaLook> RdmaObserver::gather(Time now) {
   }
   look.incomplete = !whole;
   read_addresses(look, now);
-  for (const RdmaPort& port : look.ports) {
-    const auto device = std::ranges::find(look.devices, port.device, &RdmaDevice::index);
-    if (device != look.devices.end()) {
-      look.port_counters.push_back(
-          {port.device, port.port, read_port_counters(files_, device->name, port.port)});
-    }
-  }
+  read_counters(look);
 
   capability_ = {"rdma", !look.devices.empty(), ""};
   if (look.devices.empty()) {
@@ -128,6 +123,24 @@ Result<RdmaLook> RdmaObserver::gather(Time now) {
     capability_.reason = "the kernel's answers were cut off: queue pairs may be missing";
   }
   return look;
+}
+
+// RDMA's own counters, and of the Ethernet below it how often it was paused.
+void RdmaObserver::read_counters(RdmaLook& look) const {
+  for (const RdmaPort& port : look.ports) {
+    const auto device = std::ranges::find(look.devices, port.device, &RdmaDevice::index);
+    if (device == look.devices.end())
+      continue;
+    std::vector<CounterValue> counters = read_port_counters(files_, device->name, port.port);
+    if (!port.netdev.empty()) {
+      if (const auto statistics = statistics_.statistics(port.netdev)) {
+        const std::vector<CounterValue> pauses = pause_counters(*statistics);
+        counters.insert(counters.end(), pauses.begin(), pauses.end());
+        std::ranges::sort(counters, {}, &CounterValue::name);
+      }
+    }
+    look.port_counters.push_back({port.device, port.port, std::move(counters)});
+  }
 }
 
 void RdmaObserver::read_addresses(RdmaLook& look, Time now) {

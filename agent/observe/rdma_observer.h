@@ -1,6 +1,7 @@
-// Looks at this machine's RDMA by netlink and sysfs and keeps the picture of it: which devices and
-// queue pairs there are, what ports count, and what queue pairs send where the driver can count
-// that. Gives queue pairs counters of their own and takes them back at the end.
+// Looks at this machine's RDMA by netlink, sysfs and drivers' statistics and keeps the picture of
+// it: which devices and queue pairs there are, what ports count, and what queue pairs send where
+// the driver can count that. Gives queue pairs counters of their own and takes them back at the
+// end.
 //
 // A look costs the kernel a command to the NIC for each queue pair, so the next one waits twenty
 // times as long as the last one took; in between the picture stands. A queue pair that was seen to
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "agent/observe/counter_binder.h"
+#include "agent/observe/driver_statistics.h"
 #include "agent/observe/file_tree.h"
 #include "agent/observe/rdma_channel.h"
 #include "agent/observe/rdma_inventory.h"
@@ -28,7 +30,8 @@ namespace heddle {
 class RdmaObserver {
  public:
   // `bind`: whether queue pairs may be given counters.
-  RdmaObserver(RdmaChannel& channel, const FileTree& files, const Clock& clock, bool bind);
+  RdmaObserver(RdmaChannel& channel, const FileTree& files, const DriverStatistics& statistics,
+               const Clock& clock, bool bind);
   ~RdmaObserver();
   RdmaObserver(const RdmaObserver&) = delete;
   RdmaObserver& operator=(const RdmaObserver&) = delete;
@@ -40,6 +43,7 @@ class RdmaObserver {
 
  private:
   Result<RdmaLook> gather(Time now);
+  void read_counters(RdmaLook& look) const;
   template <class Take>
   bool dump(RdmaCommand command, std::optional<std::uint32_t> device, Take take);
   void read_addresses(RdmaLook& look, Time now);
@@ -50,6 +54,7 @@ class RdmaObserver {
 
   RdmaChannel& channel_;
   const FileTree& files_;
+  const DriverStatistics& statistics_;
   const Clock& clock_;
   bool bind_;
   CounterBinder binder_;

@@ -32,10 +32,12 @@ std::string recorded_name(const RdmaRequest& request) {
   return name;
 }
 
-Recorder::Recorder(std::filesystem::path folder, RdmaChannel& channel, const FileTree& files)
+Recorder::Recorder(std::filesystem::path folder, RdmaChannel& channel, const FileTree& files,
+                   const DriverStatistics& statistics)
     : folder_(std::move(folder)),
       recording_channel_(*this, channel),
-      recording_files_(*this, files) {}
+      recording_files_(*this, files),
+      recording_statistics_(*this, statistics) {}
 
 Result<void> Recorder::next_look(const Clock& clock, std::span<const QpConnection> connections) {
   look_ = folder_ / std::to_string(looks_++);
@@ -85,6 +87,18 @@ Result<std::string> Recorder::Files::read(const std::string& file) const {
   if (text)
     recorder_.write(std::filesystem::path("sys") / file, bytes_of(*text + "\n"));
   return text;
+}
+
+Result<std::vector<NamedCount>> Recorder::Statistics::statistics(
+    const std::string& interface) const {
+  Result<std::vector<NamedCount>> counts = statistics_.statistics(interface);
+  if (counts) {
+    std::string lines;
+    for (const NamedCount& count : *counts)
+      lines += fmt::format("{} {}\n", count.value, count.name);
+    recorder_.write(std::filesystem::path("ethtool") / interface, bytes_of(lines));
+  }
+  return counts;
 }
 
 }  // namespace heddle

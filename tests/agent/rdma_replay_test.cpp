@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "agent/observe/directory_tree.h"
@@ -30,7 +31,7 @@ std::string text_of(const fs::path& file) {
   return out.str();
 }
 
-class Player final : public RdmaChannel, public FileTree, public Clock {
+class Player final : public RdmaChannel, public FileTree, public DriverStatistics, public Clock {
  public:
   explicit Player(fs::path recording) : recording_(std::move(recording)) {}
 
@@ -80,6 +81,16 @@ class Player final : public RdmaChannel, public FileTree, public Clock {
   Result<std::string> read(const std::string& file) const override {
     return DirectoryTree(look_ / "sys").read(file);
   }
+  Result<std::vector<NamedCount>> statistics(const std::string& interface) const override {
+    std::istringstream lines(text_of(look_ / "ethtool" / interface));
+    std::vector<NamedCount> counts;
+    NamedCount count;
+    while (lines >> count.value >> std::ws && std::getline(lines, count.name))
+      counts.push_back(count);
+    if (counts.empty())
+      return fail(Errc::unobservable, "not recorded");
+    return counts;
+  }
   Time now() const override { return now_; }
   WallTime wall() const override { return wall_; }
 
@@ -91,15 +102,17 @@ class Player final : public RdmaChannel, public FileTree, public Clock {
   WallTime wall_;
 };
 
-std::vector<Report> replay(const std::string& name) {
-  Player player(kRecordings / name);
+const fs::path kSoftRoce = kRecordings / "soft-roce-6.12";
+
+std::vector<Report> replay(const fs::path& recording) {
+  Player player(recording);
   std::optional<RdmaObserver> observer;
   std::optional<Reporter> reporter;
   FlowMerger merger;
   std::vector<Report> reports;
   while (player.next_look()) {
     if (!observer) {
-      observer.emplace(player, player, player, false);
+      observer.emplace(player, player, player, player, false);
       reporter.emplace(player.now(), false);
     }
     const RdmaView& view = observer->look(player.now(), player.connections());
@@ -111,21 +124,92 @@ std::vector<Report> replay(const std::string& name) {
   return reports;
 }
 
-TEST(RdmaReplay, OfSoftRoceGivesTheExpectedReportsOctetForOctet) {
+std::string octets_of(const std::vector<Report>& reports) {
   std::string all;
-  for (const Report& report : replay("soft-roce-6.12")) {
+  for (const Report& report : reports) {
     const std::vector<std::byte> bytes = encode({"recorded", report.number, report});
     all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
-  const fs::path expected = kRecordings / "soft-roce-6.12/expected";
+  return all;
+}
+
+TEST(RdmaReplay, OfSoftRoceGivesTheExpectedReportsOctetForOctet) {
+  const std::string all = octets_of(replay(kSoftRoce));
+  const fs::path expected = kSoftRoce / "expected";
   if (std::getenv("HEDDLE_RECORD_EXPECTED") != nullptr)
     std::ofstream(expected, std::ios::binary) << all;
   EXPECT_TRUE(all == text_of(expected)) << "the reports changed";
 }
 
+// Records again what a recording tells, on a machine whose drivers count besides.
+class RecordAgain : public ::testing::Test {
+ protected:
+  RecordAgain() {
+    std::string pattern = (fs::temp_directory_path() / "heddle-record-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) != nullptr)
+      folder = pattern;
+  }
+  ~RecordAgain() override { fs::remove_all(folder); }
+
+  class Drivers final : public DriverStatistics {
+   public:
+    std::map<std::string, std::vector<NamedCount>> counts;
+
+    Result<std::vector<NamedCount>> statistics(const std::string& interface) const override {
+      const auto found = counts.find(interface);
+      if (found == counts.end())
+        return fail(Errc::unobservable, interface);
+      return found->second;
+    }
+  };
+
+  // After each look each counter has grown by 10.
+  void record(Drivers drivers) const {
+    Player player(kSoftRoce);
+    Recorder recorder(folder, player, player, drivers);
+    std::optional<RdmaObserver> observer;
+    while (player.next_look()) {
+      if (!observer)
+        observer.emplace(recorder.channel(), recorder.files(), recorder.statistics(), player,
+                         false);
+      ASSERT_TRUE(recorder.next_look(player, player.connections()));
+      observer->look(player.now(), player.connections());
+      for (auto& [interface, counts] : drivers.counts)
+        for (NamedCount& count : counts)
+          count.value += 10;
+    }
+    ASSERT_TRUE(recorder.written());
+  }
+
+  fs::path folder;
+};
+
+TEST_F(RecordAgain, GivesTheExpectedReportsOctetForOctet) {
+  record({});
+  EXPECT_TRUE(octets_of(replay(folder)) == text_of(kSoftRoce / "expected"));
+}
+
+// Soft-RoCE's interfaces count no pauses; those here have mlx5's names.
+TEST_F(RecordAgain, KeepsPausesAsSynthesisedFromTheDriver) {
+  Drivers drivers;
+  drivers.counts["e1"] = {{"a name with spaces", 1}, {"rx_prio3_pause", 5}, {"tx_prio3_pause", 2}};
+  record(drivers);
+  const std::vector<Report> reports = replay(folder);
+  ASSERT_EQ(reports.size(), 3U);
+  const RdmaPortCounts& e1 = reports[1].rdma_ports.at(0);
+  ASSERT_EQ(e1.netdev, "e1");
+  for (const char* name : {"pause_received", "pause_sent"}) {
+    const auto pauses = std::ranges::find(e1.counts, name, &PortCount::name);
+    ASSERT_NE(pauses, e1.counts.end()) << name;
+    EXPECT_EQ(pauses->value, 10U) << name;
+  }
+  for (const PortCount& count : reports[1].rdma_ports.at(1).counts)
+    EXPECT_FALSE(count.name.starts_with("pause")) << "e2's driver counts none";
+}
+
 // What `rdma resource show qp`, `rdma resource show cm_id` and a capture said beside it.
 TEST(RdmaReplay, OfSoftRoceShowsWhatTheToolsShowed) {
-  const std::vector<Report> reports = replay("soft-roce-6.12");
+  const std::vector<Report> reports = replay(kSoftRoce);
   ASSERT_EQ(reports.size(), 3U);
   EXPECT_TRUE(reports[0].flows.empty());
   ASSERT_EQ(reports[0].rdma_ports.size(), 4U);

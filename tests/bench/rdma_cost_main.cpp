@@ -91,6 +91,20 @@ class Files final : public FileTree {
   }
 };
 
+// Eight NICs with as many statistics as an mlx5 has.
+class Statistics final : public DriverStatistics {
+ public:
+  Statistics() {
+    for (int i = 0; i < 1000; ++i)
+      counts_.push_back({fmt::format("rx{}_packets", i), 1});
+    counts_.push_back({"rx_prio3_pause", 1});
+  }
+  Result<std::vector<NamedCount>> statistics(const std::string&) const override { return counts_; }
+
+ private:
+  std::vector<NamedCount> counts_;
+};
+
 class Now final : public Clock {
  public:
   Time now() const override { return time; }
@@ -109,10 +123,11 @@ double resident_megabytes() {
 int measure() {
   Kernel kernel;
   const Files files;
+  const Statistics statistics;
   Now clock;
   malloc_trim(0);
   const double before = resident_megabytes();
-  RdmaObserver observer(kernel, files, clock, false);
+  RdmaObserver observer(kernel, files, statistics, clock, false);
   FlowMerger merger;
   Reporter reporter(clock.now(), false);
   // Half of them the kernel was seen to connect.

@@ -276,12 +276,14 @@ TEST_F(Why, ShowsWhatThePortsAtBothEndsCount) {
   Report report;
   report.number = 1'000'000;
   report.length = 500ms;
-  report.rdma_ports = {{.device = "mlx5_0",
-                        .port = 1,
-                        .netdev = port,
-                        .guid = 1,
-                        .hidden = false,
-                        .counts = {{"cnp_handled", 50, false}, {"tx_bytes", 5, false}}}};
+  report.rdma_ports = {
+      {.device = "mlx5_0",
+       .port = 1,
+       .netdev = port,
+       .guid = 1,
+       .hidden = false,
+       .counts = {
+           {"cnp_handled", 50, false}, {"pause_received", 10, false}, {"tx_bytes", 5, false}}}};
   // The last report of a host is what counts, so no time passes before the question.
   const std::string route = cluster.coordinator->broadcast().find("h1-4")->route;
   cluster.coordinator->received({.route = route, .node = "h1-4", .key_name = "h1-4"},
@@ -292,7 +294,8 @@ TEST_F(Why, ShowsWhatThePortsAtBothEndsCount) {
   ASSERT_EQ(flow["congestion"].size(), 1U) << "the other end reports nothing, which is not zero";
   EXPECT_EQ(flow["congestion"][0]["node"], "h1-4");
   EXPECT_EQ(flow["congestion"][0]["end"], "source");
-  EXPECT_EQ(flow["congestion"][0]["per_second"], json({{"cnp_handled", 100.0}}));
+  EXPECT_EQ(flow["congestion"][0]["per_second"],
+            json({{"cnp_handled", 100.0}, {"pause_received", 20.0}}));
   EXPECT_EQ(flow["applies"], "at once");
   EXPECT_EQ(flow["bottleneck"]["elephants"], 0) << "beside this flow's own";
 }

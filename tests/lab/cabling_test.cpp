@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -15,7 +16,9 @@
 
 #include "agent/netlink/netlink_kernel.h"
 #include "agent/netlink/port_speeds.h"
+#include "agent/observe/ethtool_statistics.h"
 #include "agent/observe/lldp.h"
+#include "agent/observe/pauses.h"
 #include "common/core/topology.h"
 #include "coordinator/predict/cable_table.h"
 #include "tests/lab/expect.h"
@@ -157,6 +160,17 @@ TEST_F(CablingTest, ASpineThatFallsSilentIsNotHeardAnyMore) {
   EXPECT_EQ(left[0].node, "spine2");
   nodes_.at("spine2")->stop();
   EXPECT_TRUE(nodes_.at("leaf1")->neighbours(0).empty());
+}
+
+// A veth pair tells its other end, and counts no pauses.
+TEST_F(CablingTest, APortsStatisticsComeFromItsDriver) {
+  const InNamespace inside(nodes_.at("leaf1")->space);
+  const EthtoolStatistics ethtool;
+  const std::vector<NamedCount> statistics = must(ethtool.statistics("up1"));
+  const auto peer = std::ranges::find(statistics, "peer_ifindex", &NamedCount::name);
+  ASSERT_NE(peer, statistics.end());
+  EXPECT_GT(peer->value, 0U);
+  EXPECT_TRUE(pause_counters(statistics).empty());
 }
 
 // The kernel's veth pairs say that they run at 10 Gbit/s.

@@ -30,6 +30,18 @@ class NoFiles final : public FileTree {
   }
 };
 
+// One driver that counts pauses, or none.
+class FakeStatistics final : public DriverStatistics {
+ public:
+  std::vector<NamedCount> eth0;
+
+  Result<std::vector<NamedCount>> statistics(const std::string& interface) const override {
+    if (interface != "eth0" || eth0.empty())
+      return fail(Errc::unobservable, interface);
+    return eth0;
+  }
+};
+
 class HandClock final : public Clock {
  public:
   Time now() const override { return now_; }
@@ -179,7 +191,8 @@ class RdmaObserverTest : public ::testing::Test {
   HandClock clock;
   FakeKernel kernel{clock};
   NoFiles files;
-  std::optional<RdmaObserver> observer{std::in_place, kernel, files, clock, true};
+  FakeStatistics statistics;
+  std::optional<RdmaObserver> observer{std::in_place, kernel, files, statistics, clock, true};
 };
 
 TEST_F(RdmaObserverTest, CountsQueuePairsByCountersOfItsOwnAsSynthesisedFromTheUapiHeaders) {
@@ -214,7 +227,7 @@ TEST_F(RdmaObserverTest, DoesNotInsistOnACounter) {
 }
 
 TEST_F(RdmaObserverTest, ChangesNothingWhereItMayNot) {
-  observer.emplace(kernel, files, clock, false);
+  observer.emplace(kernel, files, statistics, clock, false);
   kernel.pairs = {connected(3, 178, 200, 197)};
   look();
   observer.reset();
@@ -303,6 +316,17 @@ TEST_F(RdmaObserverTest, ASystemWithoutRdmaIsNoGapAndNotAskedAllTheTime) {
   clock.pass(seconds(2));
   look();
   EXPECT_TRUE(observer->capability().usable);
+}
+
+// The names are mlx5's.
+TEST_F(RdmaObserverTest, CountsPausesBesideTheOtherSignsOfCongestionAsSynthesisedFromTheDriver) {
+  statistics.eth0 = {{"rx_prio3_pause", 5}, {"tx_prio3_pause", 2}};
+  EXPECT_EQ(look().ports.at(0).counters,
+            (std::vector<CounterValue>{{"pause_received", 5, false}, {"pause_sent", 2, false}}));
+}
+
+TEST_F(RdmaObserverTest, SafetyRule7PausesAreUnobservableWhereTheDriverOffersNothing) {
+  EXPECT_TRUE(look().ports.at(0).counters.empty());
 }
 
 class NoPackets final : public FlowSource {
