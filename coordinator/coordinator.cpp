@@ -84,8 +84,7 @@ void Coordinator::received(const Sender& sender, const Envelope& envelope) {
   follow_epoch();
   if (operators_.disabled_nodes != broadcast_.disabled()) {
     operators_.disabled_nodes = broadcast_.disabled();
-    if (const auto stored = store_operators(); !stored)
-      notice(Notice::Level::warning, stored.error().message);
+    (void)store_operators();  // Said, and tried again, if it fails.
   }
   check_waiting();
 }
@@ -164,6 +163,34 @@ void Coordinator::watch_history() {
   history_ok_ = status.ok;
 }
 
+Result<void> Coordinator::store_operators() {
+  return note_kept(operators_kept_, "what operators ordered",
+                   parts_.store.store_operator_state(operators_));
+}
+
+Result<void> Coordinator::store_rollout(const RolloutState& state) {
+  return note_kept(rollout_kept_, "the roll-out's state", parts_.store.store_rollout(state));
+}
+
+// Said once when a disk begins to fail, and once when it works again.
+Result<void> Coordinator::note_kept(bool& kept, std::string_view what, Result<void> stored) {
+  if (kept != stored.has_value())
+    notice(stored ? Notice::Level::info : Notice::Level::error,
+           stored ? fmt::format("{} is kept again", what)
+                  : fmt::format("{} cannot be kept, and is tried again: {}", what,
+                                stored.error().message));
+  kept = stored.has_value();
+  return stored;
+}
+
+// What holds already must not be forgotten by a restart for longer than the disk fails.
+void Coordinator::store_again() {
+  if (!operators_kept_)
+    (void)store_operators();
+  if (!rollout_kept_)
+    (void)store_rollout(rollout_.state());
+}
+
 void Coordinator::step() {
   const Time now = parts_.clock.now();
   if (link_plan_at_ && now >= *link_plan_at_) {
@@ -175,6 +202,7 @@ void Coordinator::step() {
   if (now >= next_period_) {
     next_period_ = now + settings_.period;
     flows_.age(now);
+    store_again();
     if (warm()) {
       plan({});
       step_rollout();

@@ -168,12 +168,17 @@ class Coordinator {
   std::vector<JobDeclaration> declared() const;
   NetworkView view() const;
   Result<void> store_operators();
+  Result<void> store_rollout(const RolloutState& state);
+  Result<void> note_kept(bool& kept, std::string_view what, Result<void> stored);
+  void store_again();
 
   CoordinatorSettings settings_;
   CoordinatorParts parts_;
   const Topology& topology_;
   std::vector<JobDeclaration> file_jobs_;
   OperatorState operators_;
+  bool operators_kept_{true};  // on the disk, as they are here
+  bool rollout_kept_{true};    // likewise
 
   FlowTable flows_;
   LinkTable links_;
@@ -240,6 +245,7 @@ class Coordinator {
     std::optional<bool>
         enable{};  // nodes are to be switched so; nothing: they are to hold the plan
     bool job_disabled{};
+    std::string not_kept{};  // why the order will not survive a restart
   };
   std::vector<Waiting> waiting_;
   struct Reading {

@@ -26,10 +26,6 @@ std::vector<JobDeclaration> Coordinator::declared() const {
   return all;
 }
 
-Result<void> Coordinator::store_operators() {
-  return parts_.store.store_operator_state(operators_);
-}
-
 Reply Coordinator::job_request(const Request& request) {
   const std::vector<std::string>& words = request.arguments;
   const auto by_name = [&](const JobDeclaration& job) { return job.name == words[0]; };

@@ -78,8 +78,10 @@ Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bo
   std::swap(operators_, next);
   // Switching off must work on a broken disk, too; it is said that it will not survive.
   if (const auto stored = store_operators(); !stored)
-    notice(Notice::Level::error, fmt::format("{} will not survive a restart: {}", request.command,
-                                             stored.error().message));
+    waiting.not_kept = fmt::format(
+        "it is ordered, and would be forgotten by a restart of the coordinator, as it cannot be "
+        "kept: {}; that is tried again",
+        stored.error().message);
   std::string scope_text = scope;
   if (words.size() == 2)
     scope_text += " " + words[1];
@@ -124,11 +126,13 @@ void Coordinator::check_waiting() {
     if (!all && reachable_pending && now < waiting.deadline)
       return false;
     Reply answered = good(switched_json(nodes));
-    if (!all) {
+    if (!all || !waiting.not_kept.empty())
       answered.exit_code = AnswerCode::refused;
+    if (!all)
       answered.error = fmt::format(
           "not confirmed by {}; it is ordered, and goes on when they are heard", unconfirmed);
-    }
+    if (!waiting.not_kept.empty())
+      answered.error += (all ? "" : "; ") + waiting.not_kept;
     answered.id = waiting.id;
     reply(waiting.route, std::move(answered));
     return true;

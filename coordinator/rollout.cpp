@@ -35,21 +35,28 @@ void Coordinator::step_rollout() {
     return;
   Rollout next = rollout_;
   const std::optional<std::string> said = next.step(rollout_sight(), parts_.clock.now());
-  adopt(std::move(next), said.value_or(""));
+  (void)adopt(std::move(next), said.value_or(""));  // Said, and tried again, if it fails.
 }
 
 // Stored first: a crash must not leave racks enabled that nobody remembers, nor begin a wave again
-// that was turned back. `said`: for the log; empty if nothing has happened.
+// that was turned back. An error with nothing changed if it cannot be stored; a step backwards is
+// taken all the same, and its error says that it may not last. `said`: for the log; empty if
+// nothing has happened.
 Result<void> Coordinator::adopt(Rollout next, const std::string& said) {
   const RolloutState& before = rollout_.state();
   const RolloutState& after = next.state();
+  Result<void> kept;
   if (after != before)
-    if (Result<void> stored = parts_.store.store_rollout(after); !stored) {
-      notice(Notice::Level::error,
-             fmt::format("the roll-out's state cannot be kept: {}", stored.error().message));
-      // Turning back must work on a broken disk, too.
-      if (!std::ranges::includes(before.enabled, after.enabled))
+    if (Result<void> stored = store_rollout(after); !stored) {
+      // Turning back must work on a broken disk, too, and holds whether it is remembered or not.
+      const bool onwards =
+          after.phase == RolloutPhase::running && before.phase != RolloutPhase::running;
+      if (onwards || !std::ranges::includes(before.enabled, after.enabled))
         return stored;
+      kept = fail(stored.error().code,
+                  fmt::format("it is done, and would be undone by a restart of the coordinator, as "
+                              "it cannot be kept: {}; that is tried again",
+                              stored.error().message));
     }
   std::set<std::string> left;
   std::ranges::set_difference(before.enabled, after.enabled, std::inserter(left, left.end()));
@@ -62,7 +69,7 @@ Result<void> Coordinator::adopt(Rollout next, const std::string& said) {
     notice(left.empty() ? Notice::Level::info : Notice::Level::error, said);
   if (other_racks && warm())
     plan({.links_changed = false, .demand_changed = true, .event = said});
-  return {};
+  return kept;
 }
 
 // What was ordered is over when the agents have read back that nothing of ours is left.

@@ -83,6 +83,8 @@ class MemoryStore final : public StateStore {
   }
   Result<OperatorState> load_operator_state() override { return operators; }
   Result<void> store_operator_state(const OperatorState& state) override {
+    if (broken)
+      return fail(Errc::io, "No space left on device");
     operators = state;
     return {};
   }

@@ -310,15 +310,78 @@ TEST_F(SwitchingOn, OnABrokenDiskNoRackIsEnabledButEachCanBeTurnedBack) {
   ASSERT_EQ(order("rollout start", waves()), 0);
   ASSERT_TRUE(await_wave(1, "soaking", 60s));
   cluster.store.broken = true;
-  ASSERT_EQ(order("rollout abort"), 0);
+  ASSERT_EQ(order("rollout abort"), 1);
   cluster.advance(2s);
   EXPECT_EQ(cluster.installed_pins(), 0U);
   EXPECT_TRUE(cluster.logged("the roll-out's state cannot be kept"));
-  EXPECT_EQ(order("rollout start", waves()), 0) << "that enables nothing yet";
+  EXPECT_EQ(order("rollout start", waves()), 1);
+  EXPECT_EQ(rollout()["phase"], "aborted");
   cluster.advance(20s);
   EXPECT_EQ(cluster.installed_pins(), 0U);
   cluster.store.broken = false;
+  ASSERT_EQ(order("rollout start", waves()), 0);
   ASSERT_TRUE(await_wave(1, "soaking", 60s));
+}
+
+// Whether an operator turned it back or a gate: it is stored as soon as the disk lets it, and until
+// then nobody is told that all is well.
+TEST_F(SwitchingOn, ATurnBackThatCouldNotBeStoredIsStoredLater) {
+  cluster.settings.rollout.required = true;
+  cluster.sending = [](Time now) { return now.time_since_epoch() % 2s < 1200ms; };
+  for (const bool by_a_gate : {false, true}) {
+    cluster.slowed = 1.0;
+    cluster.store = {};
+    cluster.history.plans.clear();
+    cluster.log.clear();
+    cluster.start();
+    ASSERT_EQ(order("rollout start", waves()), 0);
+    ASSERT_TRUE(await_wave(1, "soaking", 60s));
+    cluster.store.broken = true;
+    if (by_a_gate) {
+      cluster.slowed = 0.1;
+      ASSERT_TRUE(cluster.await(10s, [&] { return rollout()["phase"] == "stopped"; }));
+    } else {
+      const auto reply = cluster.ask("rollout rollback");
+      EXPECT_EQ(reply->exit_code, 1);
+      EXPECT_NE(reply->error.find("it is done, and would be undone by a restart"),
+                std::string::npos)
+          << reply->error;
+    }
+    ASSERT_TRUE(cluster.await(2s, [&] { return cluster.installed_pins() == 0; }));
+    EXPECT_EQ(cluster.store.rollout.enabled.size(), 1U) << "the disk knows nothing of it";
+    cluster.advance(3s);
+    EXPECT_EQ(std::ranges::count_if(cluster.log,
+                                    [](const std::string& line) {
+                                      return line.find("cannot be kept") != std::string::npos;
+                                    }),
+              1)
+        << "said once, not each time that it is tried";
+    cluster.store.broken = false;
+    ASSERT_TRUE(cluster.await(cluster.settings.period + 10ms,
+                              [&] { return cluster.store.rollout.enabled.empty(); }));
+    EXPECT_TRUE(cluster.logged("the roll-out's state is kept again"));
+    cluster.stop();
+    cluster.start();
+    cluster.advance(10s);
+    EXPECT_EQ(cluster.installed_pins(), 0U);
+    cluster.stop();
+  }
+}
+
+TEST_F(SwitchingOn, AnOffSwitchThatCouldNotBeStoredIsStoredLater) {
+  cluster.start();
+  settle();
+  cluster.store.broken = true;
+  const auto reply = cluster.ask("disable", {"--all"});
+  EXPECT_EQ(reply->exit_code, 1);
+  EXPECT_NE(reply->error.find("would be forgotten by a restart"), std::string::npos)
+      << reply->error;
+  EXPECT_EQ(cluster.installed_pins(), 0U) << "it works on a broken disk";
+  EXPECT_TRUE(cluster.store.operators.disabled_nodes.empty());
+  cluster.store.broken = false;
+  cluster.advance(cluster.settings.period + 10ms);
+  EXPECT_EQ(cluster.store.operators.disabled_nodes.size(), 20U);
+  EXPECT_EQ(order("drain", {"--spine", "spine2"}), 0);
 }
 
 TEST_F(SwitchingOn, RefusesWhatCannotBeRolledOut) {
