@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "agent/netlink/mark_kernel.h"
@@ -30,8 +31,21 @@ constexpr std::size_t kActionsAtOnce = 512;
 constexpr std::size_t kLookupsAtOnce = 128;
 constexpr int kRequestBuffer = 4 << 20;
 
-constexpr int kGroups[] = {RTNLGRP_LINK,      RTNLGRP_NEIGH,   RTNLGRP_IPV4_ROUTE,
-                           RTNLGRP_IPV4_RULE, RTNLGRP_NEXTHOP, RTNLGRP_IPV4_NETCONF};
+constexpr int kGroups[] = {RTNLGRP_LINK,       RTNLGRP_NEIGH,     RTNLGRP_NEXTHOP,
+                           RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_IPV4_NETCONF,
+                           RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV6_RULE, RTNLGRP_IPV6_NETCONF};
+
+// A kernel without IPv6 answers questions about it with what it has of IPv4, or not at all.
+bool kernel_has_ipv6() {
+  const int fd = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0)
+    ::close(fd);
+  return fd >= 0;
+}
+
+int number_of(Family family) {
+  return family == Family::v4 ? AF_INET : AF_INET6;
+}
 
 }  // namespace
 
@@ -52,6 +66,8 @@ class NetlinkKernel::Impl {
   std::optional<NetlinkSocket> events;
   int both{-1};  // readable when either kind of notification waits; -1 where there is one kind
   Handler handler;
+  std::vector<Family> families{kernel_has_ipv6() ? std::vector{Family::v4, Family::v6}
+                                                 : std::vector{Family::v4}};
 
   Result<void> watch_both() {
     both = ::epoll_create1(EPOLL_CLOEXEC);
@@ -129,13 +145,38 @@ class NetlinkKernel::Impl {
            options.ranges.owns_next_hop(route.next_hop_id);
   }
 
+  // Everything of one kind in each family, one after another.
+  template <class Header, class T, class Keep>
+  Result<void> dump_families(std::uint16_t type, Header head, std::uint8_t Header::*family_field,
+                             bool& inconsistent, std::optional<T> (*parse)(const nlmsghdr&),
+                             std::vector<T>& into, Keep keep) {
+    for (const Family family : families) {
+      head.*family_field = static_cast<std::uint8_t>(number_of(family));
+      std::vector<T> some;
+      if (auto done = dump(type, head, inconsistent, parse, some,
+                           [&](const T& t) { return family_of(t) == family && keep(t); });
+          !done)
+        return done;
+      std::move(some.begin(), some.end(), std::back_inserter(into));
+    }
+    return {};
+  }
+  static Family family_of(const KernelRoute& route) { return route.destination.address.family; }
+  static Family family_of(const KernelRule& rule) { return rule.family; }
+  static Family family_of(const NetworkSettings& settings) { return settings.family; }
+
+  template <class Keep>
+  Result<void> read_routes(KernelState& state, const rtmsg& head, Keep keep) {
+    return dump_families(RTM_GETROUTE, head, &rtmsg::rtm_family, state.inconsistent, parse_route,
+                         state.routes, keep);
+  }
+
   Result<void> read_objects(KernelState& state) {
     const auto all = [](const auto&) { return true; };
-    fib_rule_hdr rules{};
-    rules.family = AF_INET;
     return dump(RTM_GETNEXTHOP, nhmsg{}, state.inconsistent, parse_next_hop, state.next_hops, all)
         .and_then([&] {
-          return dump(RTM_GETRULE, rules, state.inconsistent, parse_rule, state.rules, all);
+          return dump_families(RTM_GETRULE, fib_rule_hdr{}, &fib_rule_hdr::family,
+                               state.inconsistent, parse_rule, state.rules, all);
         })
         .and_then([&]() -> Result<void> {
           auto table = marks.read(options.ranges.mark_table(), state.inconsistent);
@@ -156,23 +197,34 @@ class NetlinkKernel::Impl {
 
   Result<void> read_settings(KernelState& state) {
     std::vector<NetworkSettings> settings;
-    netconfmsg head{};
-    head.ncm_family = AF_INET;
-    if (auto done = dump(RTM_GETNETCONF, head, state.inconsistent, parse_settings, settings,
-                         [](const NetworkSettings&) { return true; });
+    if (auto done =
+            dump_families(RTM_GETNETCONF, netconfmsg{}, &netconfmsg::ncm_family, state.inconsistent,
+                          parse_settings, settings, [](const NetworkSettings&) { return true; });
         !done)
       return done;
     int everywhere = 0;
+    std::map<std::uint32_t, InterfaceSettings> by_link;
     for (const NetworkSettings& s : settings) {
-      if (s.ifindex == NETCONFA_IFINDEX_ALL)
+      const bool all = s.ifindex == NETCONFA_IFINDEX_ALL;
+      if (all && s.family == Family::v4)
         everywhere = s.reverse_path;
+      else if (all)
+        state.forwards_ipv6 = s.forwards;
     }
     for (const NetworkSettings& s : settings) {
-      if (s.ifindex > 0)
-        state.settings.push_back({.ifindex = static_cast<std::uint32_t>(s.ifindex),
-                                  .strict_reverse_path = std::max(everywhere, s.reverse_path) == 1,
-                                  .ignore_routes_with_linkdown = s.ignore_routes_with_linkdown});
+      if (s.ifindex <= 0)
+        continue;
+      InterfaceSettings& link = by_link[static_cast<std::uint32_t>(s.ifindex)];
+      link.ifindex = static_cast<std::uint32_t>(s.ifindex);
+      if (s.family == Family::v6) {
+        link.ignore_routes_with_linkdown_v6 = s.ignore_routes_with_linkdown;
+        continue;
+      }
+      link.strict_reverse_path = std::max(everywhere, s.reverse_path) == 1;
+      link.ignore_routes_with_linkdown = s.ignore_routes_with_linkdown;
     }
+    for (const auto& [index, link] : by_link)
+      state.settings.push_back(link);
     return {};
   }
 };
@@ -289,14 +341,11 @@ Result<void> NetlinkKernel::probe() {
 Result<KernelState> NetlinkKernel::read() {
   Impl& k = *impl_;
   KernelState state;
-  rtmsg routes{};
-  routes.rtm_family = AF_INET;
   auto done =
       k.read_links(state)
           .and_then([&] { return k.read_objects(state); })
           .and_then([&] {
-            return k.dump(RTM_GETROUTE, routes, state.inconsistent, parse_route, state.routes,
-                          [&](const KernelRoute& r) { return k.interesting(r); });
+            return k.read_routes(state, {}, [&](const KernelRoute& r) { return k.interesting(r); });
           })
           .and_then([&] {
             return k.dump(RTM_GETNEIGH, ndmsg{}, state.inconsistent, parse_neighbour,
@@ -312,11 +361,9 @@ Result<KernelState> NetlinkKernel::read_ours() {
   Impl& k = *impl_;
   KernelState state;
   rtmsg routes{};
-  routes.rtm_family = AF_INET;
   routes.rtm_protocol = k.options.ranges.protocol;
   auto done = k.read_objects(state).and_then([&] {
-    return k.dump(RTM_GETROUTE, routes, state.inconsistent, parse_route, state.routes,
-                  [&](const KernelRoute& r) { return k.concerns_us(r); });
+    return k.read_routes(state, routes, [&](const KernelRoute& r) { return k.concerns_us(r); });
   });
   if (!done)
     return tl::unexpected(done.error());

@@ -3,6 +3,7 @@
 #include <linux/fib_rules.h>
 #include <linux/if.h>
 #include <linux/if_link.h>
+#include <linux/ipv6.h>
 #include <linux/neighbour.h>
 #include <linux/netconf.h>
 #include <linux/nexthop.h>
@@ -35,9 +36,9 @@ std::optional<IpAddress> address(int family, std::span<const std::byte> data) {
 }
 
 // RTA_GATEWAY is of the route's family; RTA_VIA names its own (IPv4 over IPv6).
-std::optional<IpAddress> gateway(const Attributes& a) {
+std::optional<IpAddress> gateway(const Attributes& a, int route_family) {
   if (a.has(RTA_GATEWAY))
-    return address(AF_INET, a.bytes(RTA_GATEWAY));
+    return address(route_family, a.bytes(RTA_GATEWAY));
   const auto via = a.bytes(RTA_VIA);
   std::uint16_t family{};
   if (via.size() < sizeof family)
@@ -46,7 +47,7 @@ std::optional<IpAddress> gateway(const Attributes& a) {
   return address(family, via.subspan(sizeof family));
 }
 
-std::vector<Hop> multipath(std::span<const std::byte> data) {
+std::vector<Hop> multipath(std::span<const std::byte> data, int family) {
   std::vector<Hop> hops;
   while (data.size() >= sizeof(rtnexthop) && hops.size() < kMostHops) {
     rtnexthop head;
@@ -55,11 +56,29 @@ std::vector<Hop> multipath(std::span<const std::byte> data) {
       break;
     const Attributes inner(data.data() + sizeof head, head.rtnh_len - sizeof head);
     hops.push_back({.ifindex = static_cast<std::uint32_t>(head.rtnh_ifindex),
-                    .gateway = gateway(inner),
+                    .gateway = gateway(inner, family),
                     .onlink = (head.rtnh_flags & RTNH_F_ONLINK) != 0});
     data = data.subspan(std::min<std::size_t>(RTNH_ALIGN(head.rtnh_len), data.size()));
   }
   return hops;
+}
+
+std::optional<Family> ip_family(int family) {
+  if (family != AF_INET && family != AF_INET6)
+    return std::nullopt;
+  return family == AF_INET ? Family::v4 : Family::v6;
+}
+
+// The settings of IPv6 on a link, a list of numbers; without them IPv6 does not know the link.
+bool ipv6_is_on(const Attributes& link) {
+  if (!link.has(IFLA_AF_SPEC))
+    return true;  // not told
+  const auto settings = link.nest(IFLA_AF_SPEC).nest(AF_INET6).bytes(IFLA_INET6_CONF);
+  std::array<std::int32_t, DEVCONF_DISABLE_IPV6 + 1> values{};
+  if (settings.size() < sizeof values)
+    return false;
+  std::memcpy(values.data(), settings.data(), sizeof values);
+  return values[DEVCONF_DISABLE_IPV6] == 0;
 }
 
 void clear_host_bits(Prefix& prefix) {
@@ -112,7 +131,8 @@ std::optional<Link> parse_link(const nlmsghdr& message) {
             .carrier = (head->ifi_flags & IFF_LOWER_UP) != 0,
             .resolves = (head->ifi_flags & IFF_NOARP) == 0,
             .master = a.number(IFLA_MASTER).value_or(0),
-            .master_kind = {}};
+            .master_kind = {},
+            .ipv6 = ipv6_is_on(a)};
   if (link.name.empty())
     return std::nullopt;
   link.carrier = link.carrier && a.value<std::uint8_t>(IFLA_CARRIER).value_or(1) != 0;
@@ -148,41 +168,47 @@ std::optional<KernelNextHop> parse_next_hop(const nlmsghdr& message) {
 
 std::optional<KernelRoute> parse_route(const nlmsghdr& message) {
   const auto head = body<rtmsg>(message);
-  if (!head || head->rtm_family != AF_INET || head->rtm_dst_len > 32 ||
-      (head->rtm_flags & RTM_F_CLONED) != 0)
+  const auto family = head ? ip_family(head->rtm_family) : std::nullopt;
+  if (!family || (head->rtm_flags & RTM_F_CLONED) != 0)
     return std::nullopt;
   const auto a = attributes<rtmsg>(message);
   KernelRoute route;
+  route.destination.address.family = *family;
+  if (head->rtm_dst_len > 8 * route.destination.address.size())
+    return std::nullopt;
   route.table = a.number(RTA_TABLE).value_or(head->rtm_table);
   route.destination.length = head->rtm_dst_len;
   if (head->rtm_dst_len != 0) {
-    const auto destination = address(AF_INET, a.bytes(RTA_DST));
+    const auto destination = address(head->rtm_family, a.bytes(RTA_DST));
     if (!destination)
       return std::nullopt;
     route.destination.address = *destination;
     clear_host_bits(route.destination);
   }
   route.tos = head->rtm_tos;
+  route.some_sources = head->rtm_src_len != 0;
   route.protocol = head->rtm_protocol;
   route.metric = a.number(RTA_PRIORITY).value_or(0);
   route.unicast = head->rtm_type == RTN_UNICAST;
   route.offload_failed = (head->rtm_flags & RTM_F_OFFLOAD_FAILED) != 0;
   route.next_hop_id = a.number(RTA_NH_ID).value_or(0);
-  route.local_address = address(AF_INET, a.bytes(RTA_PREFSRC));
+  route.local_address = address(head->rtm_family, a.bytes(RTA_PREFSRC));
   if (route.next_hop_id != 0)
     return route;
   if (a.has(RTA_MULTIPATH)) {
-    route.hops = multipath(a.bytes(RTA_MULTIPATH));
+    route.hops = multipath(a.bytes(RTA_MULTIPATH), head->rtm_family);
   } else if (const auto out = a.number(RTA_OIF)) {
-    route.hops.push_back(
-        {.ifindex = *out, .gateway = gateway(a), .onlink = (head->rtm_flags & RTNH_F_ONLINK) != 0});
+    route.hops.push_back({.ifindex = *out,
+                          .gateway = gateway(a, head->rtm_family),
+                          .onlink = (head->rtm_flags & RTNH_F_ONLINK) != 0});
   }
   return route;
 }
 
 std::optional<KernelRule> parse_rule(const nlmsghdr& message) {
   const auto head = body<fib_rule_hdr>(message);
-  if (!head || head->family != AF_INET)
+  const auto family = head ? ip_family(head->family) : std::nullopt;
+  if (!family)
     return std::nullopt;
   const auto a = attributes<fib_rule_hdr>(message);
   return KernelRule{.priority = a.number(FRA_PRIORITY).value_or(0),
@@ -190,7 +216,8 @@ std::optional<KernelRule> parse_rule(const nlmsghdr& message) {
                     .table = a.number(FRA_TABLE).value_or(head->table),
                     .in_port = a.text(FRA_IIFNAME),
                     .mark = a.number(FRA_FWMARK).value_or(0),
-                    .plain = plain(*head, a)};
+                    .plain = plain(*head, a),
+                    .family = *family};
 }
 
 std::optional<Neighbour> parse_neighbour(const nlmsghdr& message) {
@@ -211,7 +238,8 @@ std::optional<Neighbour> parse_neighbour(const nlmsghdr& message) {
 
 std::optional<NetworkSettings> parse_settings(const nlmsghdr& message) {
   const auto head = body<netconfmsg>(message);
-  if (!head || head->ncm_family != AF_INET)
+  const auto family = head ? ip_family(head->ncm_family) : std::nullopt;
+  if (!family)
     return std::nullopt;
   const auto a = attributes<netconfmsg>(message);
   const auto ifindex = a.value<std::int32_t>(NETCONFA_IFINDEX);
@@ -221,7 +249,9 @@ std::optional<NetworkSettings> parse_settings(const nlmsghdr& message) {
       .ifindex = *ifindex,
       .reverse_path = a.value<std::int32_t>(NETCONFA_RP_FILTER).value_or(0),
       .ignore_routes_with_linkdown =
-          a.value<std::int32_t>(NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN).value_or(0) != 0};
+          a.value<std::int32_t>(NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN).value_or(0) != 0,
+      .forwards = a.value<std::int32_t>(NETCONFA_FORWARDING).value_or(0) != 0,
+      .family = *family};
 }
 
 std::optional<LinkCounters> parse_counters(const nlmsghdr& message) {

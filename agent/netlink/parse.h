@@ -23,8 +23,8 @@ void for_each_message(std::span<const std::byte> bytes, const MessageVisitor& vi
 
 std::optional<Link> parse_link(const nlmsghdr& message);
 std::optional<KernelNextHop> parse_next_hop(const nlmsghdr& message);
-std::optional<KernelRoute> parse_route(const nlmsghdr& message);  // IPv4, no cache entries
-std::optional<KernelRule> parse_rule(const nlmsghdr& message);    // IPv4
+std::optional<KernelRoute> parse_route(const nlmsghdr& message);  // no cache entries
+std::optional<KernelRule> parse_rule(const nlmsghdr& message);
 std::optional<Neighbour> parse_neighbour(const nlmsghdr& message);
 
 // Of one interface, or of "all", whose reverse-path filter holds for every interface.
@@ -32,6 +32,8 @@ struct NetworkSettings {
   std::int32_t ifindex{};  // NETCONFA_IFINDEX_ALL for "all"
   int reverse_path{};
   bool ignore_routes_with_linkdown{};
+  bool forwards{};
+  Family family{};
 };
 std::optional<NetworkSettings> parse_settings(const nlmsghdr& message);
 

@@ -50,19 +50,22 @@ struct Append {
  private:
   void route(std::uint16_t type, std::uint16_t flags, const PinRoute& r) const {
     rtmsg head{};
-    head.rtm_family = AF_INET;
+    head.rtm_family = family_of(r.destination);
     head.rtm_protocol = ranges.protocol;
     head.rtm_scope = RT_SCOPE_UNIVERSE;
     head.rtm_type = RTN_UNICAST;
     if (!r.destination.is_unspecified())
-      head.rtm_dst_len = 32;
+      head.rtm_dst_len = static_cast<std::uint8_t>(8 * r.destination.size());
     batch.begin(type, flags, head).number(RTA_TABLE, r.table).number(RTA_NH_ID, r.next_hop);
     if (head.rtm_dst_len != 0)
       batch.address(RTA_DST, r.destination);
+    // Where IPv6 is asked for no metric, it removes a route of any.
+    if (r.destination.family == Family::v6)
+      batch.number(RTA_PRIORITY, usual_metric(Family::v6));
   }
   void rule(std::uint16_t type, std::uint16_t flags, const TableRule& r) const {
     fib_rule_hdr head{};
-    head.family = AF_INET;
+    head.family = r.family == Family::v4 ? AF_INET : AF_INET6;
     head.action = FR_ACT_TO_TBL;
     batch.begin(type, flags, head)
         .number(FRA_TABLE, r.table)
@@ -85,9 +88,9 @@ void append_lookup(Batch& batch, const Lookup& lookup) {
   const std::uint16_t source_port = htons(kSomeSourcePort);
   const std::uint16_t destination_port = htons(kRocePort);
   rtmsg head{};
-  head.rtm_family = AF_INET;
-  head.rtm_dst_len = 32;
-  head.rtm_src_len = 32;
+  head.rtm_family = family_of(lookup.destination);
+  head.rtm_dst_len = static_cast<std::uint8_t>(8 * lookup.destination.size());
+  head.rtm_src_len = head.rtm_dst_len;
   head.rtm_flags = RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE;
   batch.begin(RTM_GETROUTE, 0, head)
       .address(RTA_DST, lookup.destination)

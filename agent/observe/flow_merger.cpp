@@ -114,8 +114,7 @@ Result<FlowReading> FlowMerger::merge(Result<FlowReading> wire, const RdmaView& 
 void FlowMerger::own(FlowCounter& flow, const KnownQueuePair& pair) {
   flow.local_qpn = pair.qpn;
   flow.pid = pair.pid;
-  const auto [entry, is_new] = owners_.try_emplace(
-      WireKey{flow.source, flow.destination, flow.source_port, flow.dest_qpn, flow.out_port});
+  const auto [entry, is_new] = owners_.try_emplace(flow.port_key());
   Owner& owner = entry->second;
   const bool counted_anew = owner.wire_first_seen != flow.first_seen;
   const bool other = !is_new && (owner.device != pair.device || owner.qpn != pair.qpn ||

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "agent/observe/rdma_inventory.h"
@@ -28,8 +27,6 @@ class FlowMerger {
                             Time now);
 
  private:
-  using WireKey = std::tuple<IpAddress, IpAddress, std::uint16_t, std::uint32_t, std::string>;
-
   // Of a subflow on the wire: which queue pair it was last, and what was counted before that.
   struct Owner {
     std::uint32_t device{};
@@ -46,7 +43,7 @@ class FlowMerger {
 
   void own(FlowCounter& flow, const KnownQueuePair& pair);
 
-  std::map<WireKey, Owner> owners_;
+  std::map<PortSubflowKey, Owner> owners_;
 };
 
 }  // namespace heddle

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <utility>
 
@@ -54,16 +53,6 @@ Estimate& Estimate::operator+=(const Estimate& other) {
   return *this;
 }
 
-std::size_t SampledFlows::KeyHash::operator()(const Key& key) const noexcept {
-  std::size_t hash = std::hash<IpAddress>{}(key.source);
-  const auto mix = [&hash](std::size_t value) {
-    hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6U) + (hash >> 2U);
-  };
-  mix(std::hash<IpAddress>{}(key.destination));
-  mix(std::size_t{key.source_port} << 32U | key.dest_qpn);
-  return hash;
-}
-
 void SampledFlows::watch(std::map<std::uint16_t, std::string> out, std::set<std::uint16_t> in) {
   out_ = std::move(out);
   in_ = std::move(in);
@@ -86,7 +75,7 @@ void SampledFlows::count(const Sample& sample) {
 }
 
 SampledFlows::Flow* SampledFlows::flow_of(const RocePacket& packet, Time now) {
-  const Key key{packet.source, packet.destination, packet.source_port, packet.dest_qpn};
+  const SubflowKey key{packet.source, packet.destination, packet.source_port, packet.dest_qpn};
   auto place = flows_.find(key);
   if (place == flows_.end()) {
     if (flows_.size() >= kMostFlows)

@@ -14,7 +14,6 @@
 // Pure: time comes in with each call. One thread; lives as long as its source.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -65,16 +64,6 @@ class SampledFlows {
   std::uint64_t samples() const { return samples_; }  // of any packet, since the beginning
 
  private:
-  struct Key {
-    IpAddress source;
-    IpAddress destination;
-    std::uint16_t source_port{};
-    std::uint32_t dest_qpn{};
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const noexcept;
-  };
   // Since the last reading, by where the packets were sampled.
   struct Pending {
     std::uint32_t group{};
@@ -111,7 +100,7 @@ class SampledFlows {
   std::map<std::uint16_t, std::string> out_;
   std::set<std::uint16_t> in_;
   std::map<std::uint32_t, Group> groups_;
-  std::unordered_map<Key, Flow, KeyHash> flows_;
+  std::unordered_map<SubflowKey, Flow, SubflowKeyHash> flows_;
   std::uint64_t samples_{};
   bool gap_{};
   Time sees_leaving_until_;  // packets that leave are sampled somewhere

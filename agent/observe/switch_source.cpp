@@ -1,15 +1,9 @@
 #include "agent/observe/switch_source.h"
 
+#include <unordered_set>
 #include <utility>
 
 namespace heddle {
-namespace {
-
-auto wire_key(const FlowCounter& flow) {
-  return std::tuple(flow.source, flow.destination, flow.source_port, flow.dest_qpn);
-}
-
-}  // namespace
 
 std::vector<SourceCapability> SwitchSource::probe() {
   std::vector<SourceCapability> all = packets_.probe();
@@ -24,7 +18,7 @@ void SwitchSource::links_changed() {
 }
 
 SwitchSource::Growth SwitchSource::growth(const FlowCounter& flow, const LastCounts& last) {
-  const auto before = last.find({wire_key(flow), flow.out_port});
+  const auto before = last.find(flow.port_key());
   if (before == last.end() || before->second.first_seen != flow.first_seen ||
       flow.packets < before->second.packets || flow.bytes < before->second.bytes)
     return {.bytes = flow.bytes, .packets = flow.packets, .anew = true};
@@ -35,7 +29,7 @@ SwitchSource::Growth SwitchSource::growth(const FlowCounter& flow, const LastCou
 
 void SwitchSource::add(const FlowCounter& flow, const Growth& growth, const std::string& source,
                        FlowReading& joined) {
-  const auto [place, is_new] = joined_.try_emplace({wire_key(flow), flow.out_port}, flow);
+  const auto [place, is_new] = joined_.try_emplace(flow.port_key(), flow);
   FlowCounter& total = place->second;
   if (!is_new && growth.anew && source == total.seen_by) {
     // It lost its count; the later beginning tells whoever takes differences.
@@ -66,20 +60,21 @@ Result<FlowReading> SwitchSource::read(Time now) {
   FlowReading joined{.source = packets ? packets->source : samples->source,
                      .gap = gap(packets) || gap(samples),
                      .flows = {}};
+  joined.flows.reserve(joined_.size());
 
   LastCounts packets_now, samples_now;
-  std::set<WireKey> counted;
-  std::set<PortKey> present;
+  std::unordered_set<SubflowKey, SubflowKeyHash> counted;
+  std::unordered_set<PortSubflowKey, SubflowKeyHash> present;
   const auto visit = [&](const FlowReading& reading, const LastCounts& last, LastCounts& next,
                          bool is_samples) {
     for (const FlowCounter& flow : reading.flows) {
       const Growth grown = growth(flow, last);
-      PortKey key{wire_key(flow), flow.out_port};
+      PortSubflowKey key = flow.port_key();
       next[key] = {flow.first_seen, flow.bytes, flow.packets};
-      if (grown.packets == 0 || (is_samples && counted.contains(key.first)))
+      if (grown.packets == 0 || (is_samples && counted.contains(key.subflow)))
         continue;
       if (!is_samples)
-        counted.insert(key.first);
+        counted.insert(key.subflow);
       add(flow, grown, reading.source, joined);
       present.insert(std::move(key));
     }
@@ -91,7 +86,7 @@ Result<FlowReading> SwitchSource::read(Time now) {
 
   // A silent subflow stays in the reading as long as a source remembers it.
   for (auto entry = joined_.begin(); entry != joined_.end();) {
-    const PortKey& key = entry->first;
+    const PortSubflowKey& key = entry->first;
     if (present.contains(key)) {
       ++entry;
     } else if (packets_now.contains(key) || samples_now.contains(key)) {

@@ -7,10 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <set>
 #include <string>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "agent/observe/flow_source.h"
@@ -28,16 +26,13 @@ class SwitchSource final : public FlowSource {
   Result<FlowReading> read(Time now) override;
 
  private:
-  using WireKey = std::tuple<IpAddress, IpAddress, std::uint16_t, std::uint32_t>;
-  using PortKey = std::pair<WireKey, std::string>;
-
   // What one source had counted at the last reading.
   struct Last {
     Time first_seen;
     Bytes bytes;
     std::uint64_t packets{};
   };
-  using LastCounts = std::map<PortKey, Last>;
+  using LastCounts = std::unordered_map<PortSubflowKey, Last, SubflowKeyHash>;
 
   // What a counter grew by; `anew` if it began again, so that all it says is new.
   struct Growth {
@@ -53,7 +48,7 @@ class SwitchSource final : public FlowSource {
   FlowSource& samples_;
   LastCounts packets_last_, samples_last_;
   // What was handed on, which goes on growing whichever source it came from.
-  std::map<PortKey, FlowCounter> joined_;
+  std::unordered_map<PortSubflowKey, FlowCounter, SubflowKeyHash> joined_;
 };
 
 }  // namespace heddle

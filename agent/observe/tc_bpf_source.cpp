@@ -8,12 +8,12 @@
 #include <roce_egress.skel.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -34,7 +34,8 @@ constexpr std::uint32_t kHandle = 1;
 // A training job may pause for minutes (evaluation, a checkpoint) and go on with the same queue
 // pairs.
 constexpr std::chrono::minutes kIdle{15};
-constexpr std::size_t kBatch = 256;
+// The whole table by one call, so that an interval ends for all of it at once.
+constexpr std::size_t kBatch = HEDDLE_FLOW_ENTRIES;
 
 std::string error_text(int negative_errno) {
   return std::strerror(-negative_errno);
@@ -170,6 +171,7 @@ class TcBpfSource::Impl {
     const std::uint64_t created =
         __atomic_load_n(&skeleton_->bss->heddle_created, __ATOMIC_RELAXED);
 
+    reading.flows.reserve(last_found_);
     std::uint64_t found = 0;
     std::vector<heddle_flow_key> finished;
     const Result<void> walked =
@@ -206,6 +208,7 @@ class TcBpfSource::Impl {
     evicted_ = std::max(evicted, evicted_);
     unrecorded_ = unrecorded;
     gap_ = false;
+    last_found_ = found;
 
     // A packet that arrives between the reading and here is lost with its entry: after that long a
     // silence it makes no elephant.
@@ -291,8 +294,8 @@ class TcBpfSource::Impl {
     for (;;) {
       std::uint32_t next = 0;
       __u32 count = kBatch;
-      const int error = bpf_map_lookup_batch(map, begun ? &position : nullptr, &next, keys_.data(),
-                                             values_.data(), &count, nullptr);
+      const int error = bpf_map_lookup_batch(map, begun ? &position : nullptr, &next, keys_.get(),
+                                             values_.get(), &count, nullptr);
       if (error != 0 && error != -ENOENT) {
         return fail(Errc::kernel,
                     fmt::format("the flow table cannot be read: {}", error_text(error)));
@@ -301,6 +304,7 @@ class TcBpfSource::Impl {
         visit(keys_[i], values_[i]);
       if (error == -ENOENT)
         return {};  // the table's end
+      // Entries came and went so fast that more were met than the table holds at a time.
       position = next;
       begun = true;
     }
@@ -315,11 +319,15 @@ class TcBpfSource::Impl {
   std::map<int, std::string> watched_;  // by interface index
   std::string port_failures_;
   bool gap_{};
+  std::uint64_t last_found_{};
   std::uint64_t removed_{};
   std::int64_t evicted_{};
   std::uint64_t unrecorded_{};
-  std::array<heddle_flow_key, kBatch> keys_{};
-  std::array<heddle_flow_value, kBatch> values_{};
+  // Not written to before the kernel does: where there are few flows most of it takes no memory.
+  std::unique_ptr<heddle_flow_key[]> keys_ =
+      std::make_unique_for_overwrite<heddle_flow_key[]>(kBatch);
+  std::unique_ptr<heddle_flow_value[]> values_ =
+      std::make_unique_for_overwrite<heddle_flow_value[]>(kBatch);
 };
 
 TcBpfSource::TcBpfSource(std::vector<std::string> port_patterns)

@@ -33,7 +33,7 @@ class Sorting {
   void take(const KernelRule& r) {
     const bool in_range = r.priority == ranges_.rule_priority || ranges_.owns_table(r.table);
     const bool marked = r.protocol == ranges_.protocol;
-    TableRule rule{.in_port = r.in_port, .table = r.table};
+    TableRule rule{.in_port = r.in_port, .table = r.table, .family = r.family};
     // A rule by mark leads into the table of the mark's number; one by port has no mark.
     const bool fits = r.plain && r.mark == (r.in_port.empty() ? r.table : 0);
     if (marked && fits && r.priority == ranges_.rule_priority && ranges_.owns_table(r.table) &&
@@ -42,10 +42,10 @@ class Sorting {
     } else if (in_range || marked) {
       foreign(
           [&] {
-            return fmt::format("rule pref {}{}{}{} lookup {} proto {}", r.priority,
-                               r.in_port.empty() ? "" : " iif ", r.in_port,
-                               r.mark == 0 ? "" : fmt::format(" fwmark {}", r.mark), r.table,
-                               r.protocol);
+            return fmt::format(
+                "{}rule pref {}{}{}{} lookup {} proto {}", r.family == Family::v6 ? "IPv6 " : "",
+                r.priority, r.in_port.empty() ? "" : " iif ", r.in_port,
+                r.mark == 0 ? "" : fmt::format(" fwmark {}", r.mark), r.table, r.protocol);
           },
           in_range, marked);
     }
@@ -54,10 +54,11 @@ class Sorting {
   void take(const KernelRoute& r) {
     const bool in_range = ranges_.owns_table(r.table);
     const bool marked = r.protocol == ranges_.protocol;
+    const IpAddress& address = r.destination.address;
     // A destination, or all of them for marks.
-    const bool fits =
-        r.destination.length == 32 || r.destination == Prefix{.address = {}, .length = 0};
-    if (in_range && marked && r.unicast && fits && r.metric == 0 && r.tos == 0 &&
+    const bool fits = (r.destination.length == 8 * address.size() || r.destination.length == 0) &&
+                      r.metric == usual_metric(address.family) && r.tos == 0 && !r.some_sources;
+    if (in_range && marked && r.unicast && fits &&
         record_.owns_route(r.table, r.destination.address)) {
       const PinRoute route{
           .table = r.table, .destination = r.destination.address, .next_hop = r.next_hop_id};

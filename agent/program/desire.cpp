@@ -16,7 +16,7 @@ class Desiring {
     for (const PinRoute& route : in_.installed.routes) {
       tables_in_use_.insert(route.table);
       if (route.destination.is_unspecified())
-        next_hop_of_table_[route.table] = route.next_hop;
+        next_hop_of_table_[route.table] = {route.next_hop, route.destination.family};
     }
     for (const TableRule& rule : in_.record.rules)
       note_table(rule);
@@ -36,33 +36,35 @@ class Desiring {
           position, Errc::permission,
           fmt::format("this node's configuration says never to touch {}", to_string(*forbidden)));
     const bool by_mark = in_.enforcer == Enforcer::flow_marks;
+    const bool ipv6 = destination_of(pin.unit).family == Family::v6;
+    if (ipv6 && !in_.unfit_for_ipv6.empty())
+      return refuse(position, Errc::unsupported, std::string(in_.unfit_for_ipv6));
     const auto* const unit = std::get_if<ByPortAndDestination>(&pin.unit);
     const auto* const route = std::get_if<PortTableRoute>(&pin.target);
-    if (!by_mark && unit != nullptr && route != nullptr && unit->destination.family == Family::v4)
+    if (!by_mark && unit != nullptr && route != nullptr)
       return take_route(position, *unit, *route);
     const auto* const flow = std::get_if<ByQueuePair>(&pin.unit);
     const auto* const mark = std::get_if<FlowMark>(&pin.target);
-    if (by_mark && flow != nullptr && mark != nullptr && flow->source.family == Family::v4 &&
-        flow->destination.family == Family::v4)
+    if (by_mark && flow != nullptr && mark != nullptr &&
+        flow->source.family == flow->destination.family)
       return take_mark(position, *flow, *mark);
     refuse(position, Errc::unsupported,
-           by_mark ? "flow marks hold IPv4 flows by queue pair, and nothing else"
-                   : "port tables hold IPv4 destinations by ingress port, and nothing else");
+           by_mark ? "flow marks hold flows by queue pair, and nothing else"
+                   : "port tables hold destinations by ingress port, and nothing else");
   }
 
   Desire finish() && {
     for (const auto& [hop, next_hop] : next_hops_)
       result_.tables.next_hops.push_back(next_hop);
-    for (const auto& [next_hop, table] : mark_tables_) {
-      result_.tables.routes.push_back({.table = table, .destination = {}, .next_hop = next_hop});
-      result_.tables.rules.push_back({.in_port = {}, .table = table});
+    for (const auto& [leads_to, table] : mark_tables_) {
+      const auto& [next_hop, family] = leads_to;
+      result_.tables.routes.push_back(
+          {.table = table, .destination = any_of(family), .next_hop = next_hop});
+      result_.tables.rules.push_back({.in_port = {}, .table = table, .family = family});
     }
     if (!result_.tables.marks.empty())
       make_mark_table();
-    for (const auto& [port, table] : ports_) {
-      if (table)
-        result_.tables.rules.push_back({.in_port = port, .table = *table});
-    }
+    result_.tables.rules.insert(result_.tables.rules.end(), port_rules_.begin(), port_rules_.end());
     std::sort(result_.tables.next_hops.begin(), result_.tables.next_hops.end());
     std::sort(result_.tables.routes.begin(), result_.tables.routes.end());
     std::sort(result_.tables.rules.begin(), result_.tables.rules.end());
@@ -73,6 +75,13 @@ class Desiring {
 
  private:
   using HopKey = std::tuple<std::uint32_t, IpAddress, bool>;
+  using HopAndFamily = std::pair<std::uint32_t, Family>;  // a next hop's id
+
+  static IpAddress any_of(Family family) {
+    IpAddress any;
+    any.family = family;
+    return any;
+  }
 
   void note_table(const TableRule& rule) {
     if (!rule.in_port.empty())
@@ -94,6 +103,9 @@ class Desiring {
     const auto table = table_for(unit.in_port);
     if (!table)
       return refuse(position, table.error().code, table.error().message);
+    const Family family = unit.destination.family;
+    if (family == Family::v4 || in_.view.link(unit.in_port)->ipv6)
+      port_rules_.insert({.in_port = unit.in_port, .table = *table, .family = family});
     const auto hop = offered(position, target.out_port, unit.destination);
     if (!hop)
       return;
@@ -120,14 +132,16 @@ class Desiring {
     const auto id = next_hop_for(*hop);
     if (!id)
       return refuse(position, Errc::kernel, "no next hop id is left in the configured range");
-    const auto table = mark_table_for(*id);
+    const auto table = mark_table_for({*id, flow.destination.family});
     if (!table)
       return refuse(position, Errc::kernel, "no table is left in the configured range");
     const MarkedFlow marked{.flow = flow, .mark = *table};
     result_.tables.marks.push_back(marked);
     if (answers)
       result_.held.push_back({.pin = position,
-                              .route = {.table = *table, .destination = {}, .next_hop = *id},
+                              .route = {.table = *table,
+                                        .destination = any_of(flow.destination.family),
+                                        .next_hop = *id},
                               .mark = marked});
   }
 
@@ -137,6 +151,11 @@ class Desiring {
     const auto out = uplink(out_port);
     if (!out) {
       refuse(position, out.error().code, out.error().message);
+      return std::nullopt;
+    }
+    if (destination.family == Family::v6 && !(*out)->ipv6) {
+      refuse(position, Errc::not_found,
+             fmt::format("IPv6 is off on {} (net.ipv6.conf.{}.disable_ipv6)", out_port, out_port));
       return std::nullopt;
     }
     auto hop = in_.view.offer(destination, (*out)->index);
@@ -155,11 +174,11 @@ class Desiring {
     if (at == marks.end() || at->flow != flow)
       return 0;
     const auto known = next_hop_of_table_.find(at->mark);
-    return known == next_hop_of_table_.end() ? 0 : known->second;
+    return known == next_hop_of_table_.end() ? 0 : known->second.first;
   }
 
-  // One for each next hop; the one that leads there already if there is one.
-  std::optional<std::uint32_t> mark_table_for(std::uint32_t next_hop) {
+  // One for each next hop and family; the one that leads there already if there is one.
+  std::optional<std::uint32_t> mark_table_for(const HopAndFamily& next_hop) {
     if (const auto known = mark_tables_.find(next_hop); known != mark_tables_.end())
       return known->second;
     std::optional<std::uint32_t> table;
@@ -297,8 +316,9 @@ class Desiring {
   Desire result_;
   std::map<std::string, std::uint32_t> table_of_;
   std::set<std::uint32_t> tables_in_use_;
-  std::map<std::uint32_t, std::uint32_t> next_hop_of_table_;  // installed, of marks
-  std::map<std::uint32_t, std::uint32_t> mark_tables_;        // desired, by next hop
+  std::map<std::uint32_t, HopAndFamily> next_hop_of_table_;  // installed, of marks
+  std::map<HopAndFamily, std::uint32_t> mark_tables_;        // desired
+  std::set<TableRule> port_rules_;
   std::set<std::uint32_t> ids_in_use_;
   std::map<std::string, Result<std::uint32_t>> ports_;
   std::map<std::string, Result<const Link*>> out_ports_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct DesireInput {
   const RoutingRanges& ranges;
   Enforcer enforcer{};
   std::span<const Prefix> never_touch{};  // no pin of a flow from or to these is held
+  std::string_view unfit_for_ipv6{};      // why no pin of IPv6 is held; empty if nothing forbids it
 };
 
 struct Desire {

@@ -13,11 +13,25 @@ constexpr std::size_t kMostShared = 65536;
 
 Prefix network_of(const IpAddress& address, std::uint8_t length) {
   Prefix prefix{.address = address, .length = length};
-  for (std::size_t i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < address.size(); ++i) {
     const int kept = std::clamp(static_cast<int>(length) - static_cast<int>(8 * i), 0, 8);
     prefix.address.octets[i] &= static_cast<std::uint8_t>(0xFF00U >> kept);
   }
   return prefix;
+}
+
+constexpr std::size_t index_of(const IpAddress& address) {
+  return static_cast<std::size_t>(address.family);
+}
+
+// fe80::/10, which every link has and which leads nowhere else.
+bool is_link_local(const IpAddress& address) {
+  return address.family == Family::v6 && address.octets[0] == 0xFE &&
+         (address.octets[1] & 0xC0) == 0x80;
+}
+
+bool holds_for_all_packets(const KernelRoute& route) {
+  return route.tos == 0 && !route.some_sources;
 }
 
 }  // namespace
@@ -40,7 +54,8 @@ void MainView::load(const KernelState& state) {
   links_.clear();
   next_hops_.clear();
   routes_.clear();
-  lengths_.clear();
+  for (auto& of_family : lengths_)
+    of_family.clear();
   connected_.clear();
   neighbours_.clear();
   settings_.clear();
@@ -50,13 +65,14 @@ void MainView::load(const KernelState& state) {
   for (const KernelNextHop& next_hop : state.next_hops)
     next_hops_[next_hop.id] = next_hop;
   for (const KernelRoute& route : state.routes) {
-    if (route.table == kMainTable && route.tos == 0)
+    if (route.table == kMainTable && holds_for_all_packets(route))
       add(route, RouteEvent::Kind::appended);
   }
   for (const Neighbour& neighbour : state.neighbours) {
     if (is_uplink(neighbour.ifindex))
       neighbours_[{neighbour.ifindex, neighbour.address}] = neighbour.state;
   }
+  forwards_ipv6_ = state.forwards_ipv6;
   for (const InterfaceSettings& settings : state.settings)
     settings_[settings.ifindex] = settings;
 }
@@ -82,10 +98,12 @@ void MainView::add(const KernelRoute& route, RouteEvent::Kind kind) {
               .hops = route.hops};
   auto [at, is_new] = routes_.try_emplace(route.destination);
   if (is_new)
-    ++lengths_[route.destination.length];
+    ++lengths_[index_of(route.destination.address)][route.destination.length];
   Entries& entries = at->second;
-  if (route.hops.size() == 1 && !route.hops.front().gateway && route.unicast)
-    connected_.try_emplace(route.hops.front().ifindex, route.destination,
+  const IpAddress& network = route.destination.address;
+  if (route.hops.size() == 1 && !route.hops.front().gateway && route.unicast &&
+      !is_link_local(network))
+    connected_.try_emplace({route.hops.front().ifindex, network.family}, route.destination,
                            route.local_address.value_or(IpAddress{}));
   // Notifications from before a dump are seen again after it.
   if (kind != RouteEvent::Kind::replaced &&
@@ -102,8 +120,10 @@ void MainView::add(const KernelRoute& route, RouteEvent::Kind kind) {
 
 MainView::Effect MainView::apply(const RouteEvent& event) {
   const KernelRoute& route = event.route;
-  if (route.table != kMainTable || route.tos != 0)
+  if (route.table != kMainTable || !holds_for_all_packets(route))
     return Effect::none;
+  if (route.destination.address.family == Family::v6 && !told_as_it_is(event))
+    return Effect::read_again;
   if (event.kind != RouteEvent::Kind::removed) {
     add(route, event.kind);
     return Effect::changed;
@@ -130,10 +150,25 @@ MainView::Effect MainView::apply(const RouteEvent& event) {
   return Effect::changed;
 }
 
+// IPv6 merges an added route into one of the same metric, replaces one hop of several or all of
+// them, removes single hops, and tells of each as if it were the whole route.
+bool MainView::told_as_it_is(const RouteEvent& event) const {
+  const auto at = routes_.find(event.route.destination);
+  if (at == routes_.end())
+    return true;
+  const auto same_metric = [&](const Entry& e) { return e.metric == event.route.metric; };
+  const auto known = std::ranges::find_if(at->second, same_metric);
+  if (known == at->second.end())
+    return true;
+  return std::ranges::count_if(at->second, same_metric) == 1 &&
+         known->next_hop_id == event.route.next_hop_id && known->hops == event.route.hops;
+}
+
 void MainView::forget_network(const Prefix& network) {
-  const auto length = lengths_.find(network.length);
+  auto& lengths = lengths_[index_of(network.address)];
+  const auto length = lengths.find(network.length);
   if (--length->second == 0)
-    lengths_.erase(length);
+    lengths.erase(length);
   std::erase_if(connected_, [&](const auto& c) { return c.second.first == network; });
 }
 
@@ -234,7 +269,7 @@ const MainView::Entry* MainView::live(const Entries& entries) const {
 }
 
 const MainView::Entry* MainView::find(const IpAddress& destination, std::uint8_t longest) const {
-  for (const auto& [length, prefixes] : lengths_) {
+  for (const auto& [length, prefixes] : lengths_[index_of(destination)]) {
     if (length > longest)
       continue;
     const auto at = routes_.find(network_of(destination, length));
@@ -278,22 +313,26 @@ const InterfaceSettings* MainView::settings(std::uint32_t ifindex) const {
   return found == settings_.end() ? nullptr : &found->second;
 }
 
-std::optional<IpAddress> MainView::neighbour_address(std::uint32_t ifindex) const {
-  const auto found = connected_.find(ifindex);
+std::optional<IpAddress> MainView::neighbour_address(std::uint32_t ifindex, Family family) const {
+  const auto found = connected_.find({ifindex, family});
   if (found == connected_.end())
     return std::nullopt;
   const auto& [network, own] = found->second;
   IpAddress address = network.address;
-  if (network.length < 31)
-    ++address.octets[3];  // a network's first address is even: no carry
+  const std::size_t bits = 8 * address.size();
+  std::uint8_t& last = address.octets[address.size() - 1];
+  if (network.length + 1U < bits)
+    ++last;  // a network's first address is even: no carry
   if (address == own)
-    ++address.octets[3];
+    ++last;
   return address;
 }
 
-std::set<std::uint32_t> MainView::legacy_multipath_uplinks() const {
+std::set<std::uint32_t> MainView::legacy_multipath_uplinks(Family family) const {
   std::set<std::uint32_t> result;
   for (const auto& [prefix, entries] : routes_) {
+    if (prefix.address.family != family)
+      continue;
     for (const Entry& entry : entries) {
       if (entry.next_hop_id != 0 || entry.hops.size() < 2)
         continue;
@@ -354,7 +393,7 @@ std::vector<Withdrawal> MainView::withdrawn(const std::vector<IpAddress>& also) 
     for (const std::uint32_t index : live_uplinks) {
       const std::string& port = links_.at(index).name;
       bool said = offered.contains(index);
-      for (std::uint8_t length = 1; length < 32 && !said; ++length)
+      for (std::uint8_t length = 1; length < 8 * destination.size() && !said; ++length)
         said = result.contains({.destination = network_of(destination, length), .out_port = port});
       if (!said)
         result.insert({.destination = Prefix::host(destination), .out_port = port});

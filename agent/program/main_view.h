@@ -2,6 +2,7 @@
 // loaded from a full read, kept up by notifications. It decides nothing. One thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -53,11 +54,13 @@ class MainView {
 
   // An address behind a port, to ask the kernel for the way of a packet from there; nothing if
   // `main` has no network on it.
-  std::optional<IpAddress> neighbour_address(std::uint32_t ifindex) const;
+  std::optional<IpAddress> neighbour_address(std::uint32_t ifindex,
+                                             Family family = Family::v4) const;
 
   // Uplinks that take part in a multipath route of the old kind, which goes on using a hop without
   // carrier unless ignore_routes_with_linkdown is set.
-  std::set<std::uint32_t> legacy_multipath_uplinks() const;
+  std::set<std::uint32_t> legacy_multipath_uplinks(Family family = Family::v4) const;
+  bool forwards_ipv6() const { return forwards_ipv6_; }
 
   // See LinkChange. Networks that several uplinks offer, or did since this object was made, and
   // each of `also`.
@@ -83,10 +86,10 @@ class MainView {
   template <class Visit>
   void for_each_hop(const Entry& entry, Visit visit) const;
   // The entry that the kernel would use for a destination, looking no further than `longest` bits.
-  const Entry* find(const IpAddress& destination, std::uint8_t longest = 32) const;
+  const Entry* find(const IpAddress& destination, std::uint8_t longest = 128) const;
   const Entry* live(const Entries& entries) const;
   std::set<std::uint32_t> offering(const Entry* entry) const;
-  Effect change(const RouteEvent& event);
+  bool told_as_it_is(const RouteEvent& event) const;
   void add(const KernelRoute& route, RouteEvent::Kind kind);
   void forget_network(const Prefix& network);
   void forget_routes_over(std::uint32_t next_hop_id);
@@ -97,12 +100,13 @@ class MainView {
   std::set<std::uint32_t> uplinks_;
   std::unordered_map<std::uint32_t, KernelNextHop> next_hops_;
   std::unordered_map<Prefix, Entries, PrefixHash> routes_;
-  std::map<std::uint8_t, std::size_t, std::greater<>>
-      lengths_;  // prefix length: number of prefixes
-  std::map<std::uint32_t, std::pair<Prefix, IpAddress>>
-      connected_;  // by port: network, own address
+  // By family, longest first: the number of prefixes of a length.
+  std::array<std::map<std::uint8_t, std::size_t, std::greater<>>, 2> lengths_;
+  std::map<std::pair<std::uint32_t, Family>, std::pair<Prefix, IpAddress>>
+      connected_;  // by port and family: network, own address
   std::map<std::pair<std::uint32_t, IpAddress>, Resolution> neighbours_;  // of uplinks
   std::map<std::uint32_t, InterfaceSettings> settings_;
+  bool forwards_ipv6_{true};
   std::set<Prefix> shared_;  // networks that more than one uplink has offered
 };
 

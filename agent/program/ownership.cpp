@@ -15,7 +15,7 @@ namespace {
 // One object a line, so that a person can read what is claimed:
 //   heddle-ownership 2 BOOT-ID protocol N tables BASE COUNT rules PRIORITY nexthops BASE COUNT
 //   nexthop ID
-//   rule PORT TABLE
+//   rule PORT TABLE          (rule6, markrule6: of IPv6)
 //   route TABLE DESTINATION
 //   markrule TABLE
 //   marktable
@@ -86,11 +86,15 @@ std::string title_of(const std::string& boot_id, const std::optional<RoutingRang
                      ranges->rule_priority, ranges->nexthop_base, ranges->nexthop_count);
 }
 
+Family rule_family(std::string_view kind) {
+  return kind.ends_with('6') ? Family::v6 : Family::v4;
+}
+
 bool take_mark_line(std::string_view kind, std::string_view line, Ownership& into) {
-  if (kind == "markrule") {
+  if (kind == "markrule" || kind == "markrule6") {
     const auto table = number(line);
     if (table)
-      into.rules.push_back({.in_port = {}, .table = *table});
+      into.rules.push_back({.in_port = {}, .table = *table, .family = rule_family(kind)});
     return table.has_value();
   }
   if (kind == "marktable") {
@@ -123,11 +127,12 @@ bool take_line(std::string_view line, Ownership& into) {
       into.next_hops.push_back(*id);
     return id && line.empty();
   }
-  if (kind == "rule") {
+  if (kind == "rule" || kind == "rule6") {
     const std::string_view port = take_word(line);
     const auto table = number(take_word(line));
     if (table)
-      into.rules.push_back({.in_port = std::string(port), .table = *table});
+      into.rules.push_back(
+          {.in_port = std::string(port), .table = *table, .family = rule_family(kind)});
     return table && !port.empty() && line.empty();
   }
   if (kind == "route") {
@@ -267,10 +272,11 @@ Result<void> OwnershipFile::save(const Ownership& ownership) {
   for (const std::uint32_t id : ownership.next_hops)
     fmt::format_to(out, "nexthop {}\n", id);
   for (const TableRule& rule : ownership.rules) {
+    const char* const family = rule.family == Family::v6 ? "6" : "";
     if (rule.in_port.empty())
-      fmt::format_to(out, "markrule {}\n", rule.table);
+      fmt::format_to(out, "markrule{} {}\n", family, rule.table);
     else
-      fmt::format_to(out, "rule {} {}\n", rule.in_port, rule.table);
+      fmt::format_to(out, "rule{} {} {}\n", family, rule.in_port, rule.table);
   }
   for (const auto& [table, destination] : ownership.routes)
     fmt::format_to(out, "route {} {}\n", table, to_string(destination));

@@ -33,7 +33,7 @@ std::string missing_prerequisite(const PrerequisitesInput& input) {
   if (!any_uplink)
     return fmt::format("no interface matches uplinks ({})", fmt::join(input.uplinks, ", "));
   // Falling back when an uplink dies is what makes pins safe, and such a route does not fall back.
-  for (const std::uint32_t index : view.legacy_multipath_uplinks()) {
+  for (const std::uint32_t index : view.legacy_multipath_uplinks(Family::v4)) {
     const InterfaceSettings* const settings = view.settings(index);
     if (settings == nullptr || settings->ignore_routes_with_linkdown)
       continue;
@@ -42,6 +42,23 @@ std::string missing_prerequisite(const PrerequisitesInput& input) {
         "main has multipath routes without nexthop objects, which go on using {} without carrier; "
         "set net.ipv4.conf.{}.ignore_routes_with_linkdown to 1, or let the routing daemon use "
         "nexthop objects",
+        name, name);
+  }
+  return {};
+}
+
+std::string missing_prerequisite_of_ipv6(const MainView& view) {
+  if (!view.forwards_ipv6())
+    return "IPv6 is not forwarded; set net.ipv6.conf.all.forwarding to 1";
+  for (const std::uint32_t index : view.legacy_multipath_uplinks(Family::v6)) {
+    const InterfaceSettings* const settings = view.settings(index);
+    if (settings == nullptr || settings->ignore_routes_with_linkdown_v6)
+      continue;
+    const std::string& name = view.link(index)->name;
+    return fmt::format(
+        "main has IPv6 multipath routes without nexthop objects, which go on using {} without "
+        "carrier; set net.ipv6.conf.{}.ignore_routes_with_linkdown to 1, or let the routing daemon "
+        "use nexthop objects",
         name, name);
   }
   return {};

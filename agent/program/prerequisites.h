@@ -17,5 +17,7 @@ struct PrerequisitesInput {
 
 // The first thing that is missing, and what to do about it; empty if nothing is.
 std::string missing_prerequisite(const PrerequisitesInput& input);
+// What is missing for pins of IPv6 besides.
+std::string missing_prerequisite_of_ipv6(const MainView& view);
 
 }  // namespace heddle

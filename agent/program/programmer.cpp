@@ -227,6 +227,7 @@ class Programmer::Impl {
     view_.load(*state);
     unfit_ = missing_prerequisite(
         {.view = view_, .uplinks = config_.uplinks, .host_ports = config_.host_ports});
+    unfit_for_ipv6_ = missing_prerequisite_of_ipv6(view_);
     return {};
   }
 
@@ -246,7 +247,8 @@ class Programmer::Impl {
                              .host_ports = config_.host_ports,
                              .ranges = tables_.ranges(),
                              .enforcer = config_.enforcer,
-                             .never_touch = config_.never_touch});
+                             .never_touch = config_.never_touch,
+                             .unfit_for_ipv6 = unfit_for_ipv6_});
     counters_.pins_withdrawn +=
         desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
     withdrawn_pins_ = desired.withdrawn;
@@ -335,8 +337,9 @@ class Programmer::Impl {
 
   // What forbids programming, by what would lift it; so do what is foreign and an unreadable
   // record.
-  std::string unable_;  // by another kernel or more capabilities
-  std::string unfit_;   // by other settings
+  std::string unable_;          // by another kernel or more capabilities
+  std::string unfit_;           // by other settings
+  std::string unfit_for_ipv6_;  // likewise, where only pins of IPv6 are concerned
 
   NodePlan plan_;
   std::string why_nothing_;

@@ -41,6 +41,7 @@ struct Link {
   bool resolves{true};     // false: the link needs no neighbours (NOARP)
   std::uint32_t master{};  // the bridge, VRF or bond it belongs to; 0: none
   std::string master_kind;
+  bool ipv6{true};  // IPv6 is on there
   bool operator==(const Link&) const = default;
 };
 
@@ -59,11 +60,17 @@ struct KernelNextHop {
   bool operator==(const KernelNextHop&) const = default;
 };
 
-// An IPv4 route of any table.
+// The metric of a route for which none was asked.
+constexpr std::uint32_t usual_metric(Family family) {
+  return family == Family::v4 ? 0 : 1024;
+}
+
+// A route of any table and of either family.
 struct KernelRoute {
   std::uint32_t table{};
   Prefix destination;
   std::uint8_t tos{};
+  bool some_sources{};  // holds for packets from some network only (IPv6)
   std::uint8_t protocol{};
   std::uint32_t metric{};
   bool unicast{true};  // false: blackhole, unreachable, throw and so on
@@ -82,6 +89,7 @@ struct KernelRule {
   std::string in_port;
   std::uint32_t mark{};
   bool plain{};  // nothing but "iif IN_PORT lookup TABLE" or "fwmark MARK lookup TABLE"
+  Family family{};
   bool operator==(const KernelRule&) const = default;
 };
 
@@ -106,8 +114,9 @@ struct Neighbour {
 
 struct InterfaceSettings {
   std::uint32_t ifindex{};
-  bool strict_reverse_path{};  // rp_filter = 1, by the interface or by "all"
-  bool ignore_routes_with_linkdown{};
+  bool strict_reverse_path{};             // rp_filter = 1, by the interface or by "all"
+  bool ignore_routes_with_linkdown{};     // IPv4's
+  bool ignore_routes_with_linkdown_v6{};  // IPv6 has no reverse-path filter of the kernel's
   bool operator==(const InterfaceSettings&) const = default;
 };
 
@@ -119,6 +128,7 @@ struct KernelState {
   std::vector<Neighbour> neighbours;
   std::vector<InterfaceSettings> settings;
   std::optional<KernelMarkTable> mark_table;
+  bool forwards_ipv6{true};
   bool inconsistent{};  // the tables changed faster than they could be read: read again soon
 };
 

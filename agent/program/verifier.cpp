@@ -18,7 +18,8 @@ std::optional<Lookup> lookup_for(const MainView& view, const SteeringUnit& unit,
   std::optional<IpAddress> source;
   if (const auto* const by_port = std::get_if<ByPortAndDestination>(&unit)) {
     in = view.link(by_port->in_port);
-    source = in == nullptr ? std::nullopt : view.neighbour_address(in->index);
+    source =
+        in == nullptr ? std::nullopt : view.neighbour_address(in->index, lookup.destination.family);
   } else if (held.mark) {
     source = held.mark->flow.source;
     lookup.mark = held.mark->mark;

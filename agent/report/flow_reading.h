@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/report/subflow_key.h"
 #include "common/core/address.h"
 #include "common/core/messages.h"
 #include "common/core/units.h"
@@ -36,6 +37,9 @@ struct FlowCounter {
   // Its queue pair is there, but nothing here sees what it sends: bytes and packets mean nothing.
   bool unobservable{};
   std::string seen_by{};  // which of several sources; empty: the reading's
+
+  SubflowKey key() const { return {source, destination, source_port, dest_qpn}; }
+  PortSubflowKey port_key() const { return {key(), out_port}; }
 };
 
 // What one counter of an RDMA port says.

@@ -1,20 +1,8 @@
 #include "agent/report/reporter.h"
 
-#include <functional>
 #include <utility>
 
 namespace heddle {
-
-std::size_t Reporter::KeyHash::operator()(const Key& key) const noexcept {
-  std::size_t hash = std::hash<IpAddress>{}(key.source);
-  const auto mix = [&hash](std::size_t value) {
-    hash ^= value + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
-  };
-  mix(std::hash<IpAddress>{}(key.destination));
-  mix(std::size_t{key.source_port} << 32 | key.dest_qpn);
-  mix(std::hash<std::string>{}(key.out_port));
-  return hash;
-}
 
 Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& reading,
                         std::vector<PortStatus> ports) {
@@ -32,9 +20,9 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
   report.gap = reading->gap;
   ++round_;
 
+  report.flows.reserve(reading->flows.size());
   for (const FlowCounter& flow : reading->flows) {
-    const auto [entry, is_new] = previous_.try_emplace(
-        Key{flow.source, flow.destination, flow.source_port, flow.dest_qpn, flow.out_port});
+    const auto [entry, is_new] = previous_.try_emplace(flow.port_key());
     Previous& before = entry->second;
     const bool other = is_new || flow.first_seen != before.first_seen;
     const bool went_back = !other && (flow.bytes < before.bytes || flow.packets < before.packets);

@@ -5,7 +5,6 @@
 // Pure: time comes in with each call. One thread; lives as long as the agent.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -30,17 +29,6 @@ class Reporter {
                 std::vector<PortStatus> ports);
 
  private:
-  struct Key {
-    IpAddress source;
-    IpAddress destination;
-    std::uint16_t source_port{};
-    std::uint32_t dest_qpn{};
-    std::string out_port;  // also on a host: the same subflow through two ports has two counters
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const noexcept;
-  };
   struct Previous {
     Time first_seen;
     // Fixed when the subflow is met, so that setting the clock does not turn it into another
@@ -51,7 +39,7 @@ class Reporter {
     std::uint64_t round{};
   };
 
-  std::unordered_map<Key, Previous, KeyHash> previous_;
+  std::unordered_map<PortSubflowKey, Previous, SubflowKeyHash> previous_;
   PortDeltas ports_;
   std::uint64_t next_number_{1};
   std::uint64_t round_{};

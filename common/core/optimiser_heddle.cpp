@@ -24,7 +24,7 @@ constexpr double kEqual = 1e-9;
 constexpr std::int64_t kEffort = 200'000;
 constexpr std::int64_t kEffortForEach = 65;
 // A start from what runs gets this part: 2,048 units stay below 2 ms.
-constexpr std::int64_t kPartForRepair = 14;
+constexpr std::int64_t kPartForRepair = 18;
 // What runs is worth a repair if jobs have this of what each could have, in the mean, or this of
 // what they would have where a fresh start begins. (One dead link leaves more, hashing half.)
 constexpr double kGoodOfBound = 0.7;

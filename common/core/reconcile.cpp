@@ -54,13 +54,14 @@ struct Describe {
  private:
   static std::string route(const PinRoute& r, const char* verb) {
     return fmt::format("route {} in table {} to next hop {} {}",
-                       r.destination.is_unspecified() ? "default" : to_string(r.destination),
-                       r.table, r.next_hop, verb);
+                       r.destination == IpAddress{} ? "default" : to_string(r.destination), r.table,
+                       r.next_hop, verb);
   }
   static std::string rule(const TableRule& r, const char* verb) {
+    const char* const family = r.family == Family::v6 ? "IPv6 " : "";
     if (r.in_port.empty())
-      return fmt::format("rule fwmark {} lookup {} {}", r.table, r.table, verb);
-    return fmt::format("rule iif {} lookup {} {}", r.in_port, r.table, verb);
+      return fmt::format("{}rule fwmark {} lookup {} {}", family, r.table, r.table, verb);
+    return fmt::format("{}rule iif {} lookup {} {}", family, r.in_port, r.table, verb);
   }
 };
 
@@ -138,7 +139,7 @@ Reconciliation reconcile(const SteeringTables& desired, const SteeringTables& in
 
   merge(
       desired.rules, installed.rules,
-      [](const TableRule& r) { return std::tie(r.in_port, r.table); },
+      [](const TableRule& r) { return std::tie(r.in_port, r.table, r.family); },
       [&](const TableRule& r) { rules_on.emplace_back(AddRule{r}); },
       [&](const TableRule& r) { rules_off.emplace_back(RemoveRule{r}); },
       [](const TableRule&, const TableRule&) {});

@@ -32,7 +32,7 @@ struct NextHop {
 // "DESTINATION nhid NEXT_HOP" in one of our tables.
 struct PinRoute {
   std::uint32_t table{};
-  IpAddress destination;  // unspecified: every destination, for what a mark leads here
+  IpAddress destination;  // unspecified: every one of its family, for what a mark leads here
   std::uint32_t next_hop{};
   auto operator<=>(const PinRoute&) const = default;
 };
@@ -42,6 +42,7 @@ struct PinRoute {
 struct TableRule {
   std::string in_port;  // empty: by mark, which is the number of the table
   std::uint32_t table{};
+  Family family{};  // of the packets; each family has tables of its own under the same numbers
   auto operator<=>(const TableRule&) const = default;
 };
 

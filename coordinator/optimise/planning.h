@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,11 @@ std::vector<std::uint32_t> count_elephants(const Topology& topology, const Routi
 
 // The uplink cable that a pin of this leaf leads to.
 std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin);
+
+// Whether a pin of this unit would also move flows from or to these prefixes: where the unit does
+// not name a source, those of all hosts whose packets it takes.
+bool touches(const Topology& topology, std::span<const Prefix> prefixes, LeafId leaf,
+             const SteeringUnit& unit);
 
 // What flows are steered by, or would be if their leaf could: the pins that are asked for.
 std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input);

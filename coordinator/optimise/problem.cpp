@@ -62,7 +62,7 @@ class Builder {
     const bool local = leaf == topology_[exit].leaf;
     const std::optional<Granularity> steering = input_.steering[leaf.value];
     const bool steered =
-        !local && steering && !never_touched(demand) &&
+        !local && steering &&
         !input_.disabled_jobs.contains(input_.prediction->jobs[demand.job.value].name);
     std::uint32_t placed = 0;
     for (std::uint32_t i = 0; i < demand.subflows; ++i) {
@@ -72,7 +72,8 @@ class Builder {
                                 : Path{};
       const SteeringUnit unit = unit_of(
           topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
-      const bool ours = steered && !input_.refused.contains({leaf, unit});
+      const bool ours = steered && !input_.refused.contains({leaf, unit}) &&
+                        !touches(topology_, input_.never_touch, leaf, unit);
       Path current = observed;
       // An agent that is still to be heard tells nobody where its flows run; its pins do.
       const bool held = ours || (!local && input_.unheard.contains(leaf));
@@ -122,13 +123,6 @@ class Builder {
       return false;
     const auto known = input_.failing.find({leaf, unit});
     return known != input_.failing.end() && known->second == cable;
-  }
-
-  bool never_touched(const FlowDemand& demand) const {
-    return std::ranges::any_of(input_.never_touch, [&](const Prefix& prefix) {
-      return prefix.contains(topology_[demand.source].address) ||
-             prefix.contains(topology_[demand.destination].address);
-    });
   }
 
   std::uint32_t add_unit(Unit unit) {
@@ -271,6 +265,26 @@ std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const
   if (const auto* mark = std::get_if<FlowMark>(&pin.target))
     return topology.cable_at(leaf, mark->out_port);
   return std::nullopt;
+}
+
+bool touches(const Topology& topology, std::span<const Prefix> prefixes, LeafId leaf,
+             const SteeringUnit& unit) {
+  if (prefixes.empty())
+    return false;
+  const auto within = [&](const IpAddress& address) {
+    return std::ranges::any_of(prefixes,
+                               [&](const Prefix& prefix) { return prefix.contains(address); });
+  };
+  const auto behind = [&](AttachmentId id) { return within(topology[topology[id].nic].address); };
+  if (within(destination_of(unit)))
+    return true;
+  if (const auto* flow = std::get_if<ByQueuePair>(&unit))
+    return within(flow->source);
+  if (const auto* port = std::get_if<ByPortAndDestination>(&unit)) {
+    const auto attachment = topology.attachment_at(leaf, port->in_port);
+    return attachment && behind(*attachment);
+  }
+  return std::ranges::any_of(topology[leaf].attachments, behind);
 }
 
 std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input) {

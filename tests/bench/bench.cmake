@@ -18,7 +18,8 @@ target_link_libraries(heddle-hard-cases PRIVATE heddle_core)
 # What an agent costs; tests/bench/agent_cost runs it.
 if(TARGET heddle-agent AND TARGET heddle_lab)
   add_executable(heddle-agent-cost ${CMAKE_CURRENT_SOURCE_DIR}/bench/agent_cost_main.cpp)
-  target_link_libraries(heddle-agent-cost PRIVATE heddle_lab heddle_wire heddle_transport heddle_runtime)
+  target_link_libraries(heddle-agent-cost PRIVATE heddle_lab heddle_agent_observe heddle_wire heddle_transport
+                                                  heddle_runtime ${CMAKE_DL_LIBS})
   add_dependencies(heddle-agent-cost heddle-agent)
 endif()
 

@@ -1,6 +1,5 @@
 // What the kernel and others do under a running agent: it withdraws, repairs, re-reads, and never
 // ends.
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -35,7 +34,7 @@ class Changes : public EachEnforcer {
     const auto state = c.agent.state();
     ASSERT_EQ(state.failed.size(), 1U);
     EXPECT_EQ(state.failed[0].code, Errc::not_found);
-    EXPECT_EQ(state.failed[0].reason, "main does not offer up1 for 10.2.1.2");
+    EXPECT_EQ(state.failed[0].reason, say("main does not offer up1 for 10.2.1.2"));
   }
 };
 
@@ -152,7 +151,7 @@ TEST_P(SafetyRule12Each, AThousandPinsOfOneUplinkGoWithinTheLimit) {
 TEST_P(SafetyRule6Each, APinToAGatewayThatDoesNotAnswerIsNotCountedNorHeld) {
   Leaf leaf;
   // Nobody has this gateway's address yet.
-  leaf.at_leaf.add_address("up1", ip("10.105.0.1"), 29);
+  leaf.at_leaf.add_address("up1", ip("10.105.0.1"), length_of(29));
   leaf.at_leaf.set_nexthop(9, ip("10.105.0.3"), "up1");
   leaf.at_leaf.add_route({.destination = net("10.4.0.0/16"), .nexthop_id = 9});
   leaf.commit();
@@ -162,12 +161,12 @@ TEST_P(SafetyRule6Each, APinToAGatewayThatDoesNotAnswerIsNotCountedNorHeld) {
   ASSERT_TRUE(agent.run_until([&] {
     const auto now = agent.state();
     return now.installed == 1 && now.failed.size() == 1 &&
-           now.failed[0].reason == "gateway 10.105.0.3 does not answer";
+           now.failed[0].reason == say("gateway 10.105.0.3 does not answer");
   }));
   EXPECT_EQ(agent.state().failed[0].code, Errc::timeout);
   EXPECT_EQ(leaf.pinned_to("p1", "10.4.1.2"), "");
   // It comes to life, and the pin with it.
-  leaf.at_beyond.add_address("s1", ip("10.105.0.3"), 29);
+  leaf.at_beyond.add_address("s1", ip("10.105.0.3"), length_of(29));
   must(leaf.at_beyond.commit());
   ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == 2; }));
   EXPECT_EQ(leaf.pinned_to("p1", "10.4.1.2"), "up1");
@@ -312,7 +311,7 @@ TEST_P(EachWay, AreRestoredAfterSomebodyDeletedThem) {
       {"rules",
        [](Leaf& leaf) {
          for (const RuleSpec& r : leaf.pin_rules())
-           leaf.at_leaf.delete_rule(r);
+           leaf.at_leaf.delete_rule(r, tested_family);
        }},
       {"a next hop replaced by another of our protocol",
        [](Leaf& leaf) {
@@ -360,15 +359,10 @@ TEST_P(EachWay, ReportsCarrierAndCountersOfPorts) {
   EXPECT_FALSE(ports.at("up3").carrier);
   const std::uint64_t before = ports.at("p1").tx_bytes;
 
-  const int sender = must(c.leaf.leaf.socket(AF_INET, SOCK_DGRAM, 0));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(9);
-  to.sin_addr.s_addr = inet_addr("10.1.1.2");
+  const SocketAddress to("10.1.1.2", 9);
+  const int sender = must(c.leaf.leaf.socket(to.family(), SOCK_DGRAM, 0));
   const std::vector<char> packet(1000);
-  ASSERT_EQ(::sendto(sender, packet.data(), packet.size(), 0, reinterpret_cast<sockaddr*>(&to),
-                     sizeof to),
-            1000);
+  ASSERT_EQ(::sendto(sender, packet.data(), packet.size(), 0, to.get(), sizeof to.storage), 1000);
   ::close(sender);
   const auto sent = [&] {
     for (const PortStatus& port : must(c.agent.kernel->ports())) {

@@ -117,7 +117,7 @@ std::vector<std::string> picture(Leaf& leaf) {
 
 std::vector<RouteSeen> routes_of_others(Leaf& leaf) {
   std::vector<RouteSeen> result;
-  for (const RouteSeen& route : must(leaf.at_leaf.routes())) {
+  for (const RouteSeen& route : must(leaf.at_leaf.routes(tested_family))) {
     if (!RoutingRanges{}.owns_table(route.table))
       result.push_back(route);
   }

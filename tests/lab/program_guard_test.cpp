@@ -84,7 +84,7 @@ TEST_P(SafetyRule2Each, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
   m.leaf.at_leaf.add_route(
       {.destination = net("10.2.1.2/32"), .nexthop_id = 2, .table = 77, .protocol = kOther});
   m.leaf.commit();
-  const auto others = must(m.leaf.at_leaf.routes());
+  const auto others = must(m.leaf.at_leaf.routes(tested_family));
   EXPECT_EQ(m.look(m.clock.now()).verdict, GuardVerdict::nothing_installed);
   const pid_t agent = start_agent(m, milliseconds{500});
   const Time deadline = must(read_lease(m.run.path())).deadline;
@@ -101,7 +101,7 @@ TEST_P(SafetyRule2Each, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
   EXPECT_EQ(after.report.rules, 2U);
   EXPECT_EQ(after.report.next_hops, 2U);
   EXPECT_TRUE(m.leaf.nothing_pinned());
-  EXPECT_EQ(must(m.leaf.at_leaf.routes()), others);
+  EXPECT_EQ(must(m.leaf.at_leaf.routes(tested_family)), others);
   EXPECT_EQ(m.look(deadline).verdict, GuardVerdict::nothing_installed);
 }
 

@@ -3,6 +3,8 @@
 // without the agent around it. The other ends of all cables are in one namespace. One thread.
 #pragma once
 
+#include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -10,10 +12,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -30,12 +34,51 @@
 
 namespace heddle::lab {
 
+// The tests write every address as one of IPv4. Where they are about IPv6, each stands for one of
+// IPv6: 10.A.B.C for fd00:A:B::C, and a network for the one of the same places.
+inline Family tested_family = Family::v4;
+
 inline IpAddress ip(const std::string& text) {
-  return must(IpAddress::parse(text));
+  const IpAddress v4 = must(IpAddress::parse(text));
+  if (tested_family == Family::v4)
+    return v4;
+  const auto& o = v4.octets;
+  return must(IpAddress::parse(fmt::format("fd00:{}:{}::{}", o[1], o[2], o[3])));
+}
+inline int length_of(int v4_length) {
+  if (tested_family == Family::v4)
+    return v4_length;
+  return v4_length <= 24 ? 2 * v4_length : v4_length + 96;
 }
 inline Prefix net(const std::string& text) {
-  return must(Prefix::parse(text));
+  const std::size_t slash = text.find('/');
+  return {.address = ip(text.substr(0, slash)),
+          .length = static_cast<std::uint8_t>(length_of(std::stoi(text.substr(slash + 1))))};
 }
+// "main does not offer up1 for 10.2.1.2", in the family of the test.
+inline std::string say(std::string text) {
+  static const std::regex kAddress(R"(10\.\d+\.\d+\.\d+)");
+  for (std::smatch found; std::regex_search(text, found, kAddress);)
+    text = found.prefix().str() + to_string(ip(found.str())) + found.suffix().str();
+  return text;
+}
+
+// What bind, sendto and the like take.
+struct SocketAddress {
+  SocketAddress(const std::string& text, std::uint16_t port) {
+    const IpAddress address = ip(text);
+    auto* const v4 = reinterpret_cast<sockaddr_in*>(&storage);
+    auto* const v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+    storage.ss_family = address.family == Family::v4 ? AF_INET : AF_INET6;
+    v4->sin_port = htons(port);  // at the same place in both
+    void* const where = address.family == Family::v4 ? static_cast<void*>(&v4->sin_addr)
+                                                     : static_cast<void*>(&v6->sin6_addr);
+    std::memcpy(where, address.octets.data(), address.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  sockaddr_storage storage{};
+};
 
 class TemporaryDirectory {
  public:
@@ -70,6 +113,10 @@ struct Leaf {
     for (const char* setting : {"net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter"})
       must(leaf.set_sysctl(setting, "0"));
     must(leaf.set_sysctl("net/ipv4/ip_forward", "1"));
+    must(leaf.set_sysctl("net/ipv6/conf/all/forwarding", "1"));
+    // IPv6 forgets the addresses of a link that is set down; the far ends are to come back whole.
+    must(beyond.set_sysctl("net/ipv6/conf/all/keep_addr_on_down", "1"));
+    must(beyond.set_sysctl("net/ipv6/conf/default/keep_addr_on_down", "1"));
     for (int s = 1; s <= uplinks; ++s)
       cable(uplink(s), "s" + std::to_string(s), network(s));
     for (int p = 1; p <= 2; ++p)
@@ -100,10 +147,10 @@ struct Leaf {
   void cable(const std::string& near, const std::string& far, const std::string& network) {
     at_leaf.add_veth(near, at_beyond, far);
     at_leaf.set_up(near);
-    at_leaf.add_address(near, ip(network + ".1"), 30);
+    at_leaf.add_address(near, ip(network + ".1"), length_of(30));
     must(at_leaf.commit());
     at_beyond.set_up(far);
-    at_beyond.add_address(far, ip(network + ".2"), 30);
+    at_beyond.add_address(far, ip(network + ".2"), length_of(30));
     must(at_beyond.commit());
   }
 
@@ -115,7 +162,7 @@ struct Leaf {
   // In the kernel, seen by other eyes than the agent's.
   std::vector<RouteSeen> pinned_routes() {
     std::vector<RouteSeen> result;
-    for (const RouteSeen& route : must(at_leaf.routes())) {
+    for (const RouteSeen& route : must(at_leaf.routes(tested_family))) {
       if (RoutingRanges{}.owns_table(route.table))
         result.push_back(route);
     }
@@ -131,7 +178,7 @@ struct Leaf {
   }
   std::vector<RuleSpec> pin_rules() {
     std::vector<RuleSpec> result;
-    for (const RuleSpec& rule : must(at_leaf.rules())) {
+    for (const RuleSpec& rule : must(at_leaf.rules(tested_family))) {
       if (rule.priority == RoutingRanges{}.rule_priority)
         result.push_back(rule);
     }
@@ -177,7 +224,7 @@ struct Leaf {
   }
   std::string marked_to(const std::string& source, const std::string& destination, int port) {
     const std::string marks = mark_table();
-    const std::string flow = source + " . " + destination + " . " + std::to_string(port) + " : ";
+    const std::string flow = say(fmt::format("{} . {} . {} : ", source, destination, port));
     const std::size_t at = marks.find(flow);
     if (at == std::string::npos)
       return {};
@@ -185,7 +232,7 @@ struct Leaf {
         static_cast<std::uint32_t>(std::stoul(marks.substr(at + flow.size(), 10), nullptr, 16));
     for (const RuleSpec& rule : pin_rules()) {
       if (rule.in_port.empty() && rule.table == mark)
-        return led_to(mark, Prefix{});
+        return led_to(mark, Prefix{.address = any(), .length = 0});
     }
     return {};
   }
@@ -195,6 +242,11 @@ struct Leaf {
   static std::string behind(const std::string& port) { return "10.1." + port.substr(1) + ".2"; }
 
  private:
+  static IpAddress any() {
+    IpAddress address;
+    address.family = tested_family;
+    return address;
+  }
   std::string led_to(std::uint32_t table, const Prefix& destination) {
     for (const RouteSeen& route : pinned_routes()) {
       if (route.table != table || route.destination != destination)
@@ -326,29 +378,40 @@ struct Agent {
 
 // The same test for every way of holding a path: a pin is one for what comes in by a port, for one
 // destination, whichever way it is held.
-class EachEnforcer : public testing::TestWithParam<Enforcer> {
+struct Way {
+  Enforcer enforcer{};
+  Family family{};
+};
+class EachEnforcer : public testing::TestWithParam<Way> {
+ public:
+  EachEnforcer() { tested_family = GetParam().family; }
+  ~EachEnforcer() override { tested_family = Family::v4; }
+
  protected:
   struct Case {
-    explicit Case(Enforcer enforcer, int event_buffer_bytes = 4 << 20)
-        : agent(leaf, state.path(), event_buffer_bytes, {}, programming(enforcer)) {}
+    explicit Case(Way way, int event_buffer_bytes = 4 << 20)
+        : agent(leaf, state.path(), event_buffer_bytes, {}, programming(way.enforcer)) {}
     Leaf leaf;
     TemporaryDirectory state;
     Agent agent;
   };
   static Pin pin(const std::string& port, const std::string& destination,
                  const std::string& uplink) {
-    return GetParam() == Enforcer::flow_marks
+    return GetParam().enforcer == Enforcer::flow_marks
                ? mark(Leaf::behind(port), destination, Leaf::kSourcePort, uplink)
                : lab::pin(port, destination, uplink);
   }
-  static ProgramConfig config() { return programming(GetParam()); }
+  static ProgramConfig config() { return programming(GetParam().enforcer); }
 };
 
-inline std::string name_of_case(const testing::TestParamInfo<Enforcer>& info) {
-  return info.param == Enforcer::flow_marks ? "FlowMarks" : "PortTables";
+inline std::string name_of_case(const testing::TestParamInfo<Way>& info) {
+  return std::string(info.param.enforcer == Enforcer::flow_marks ? "FlowMarks" : "PortTables") +
+         (info.param.family == Family::v6 ? "IPv6" : "");
 }
 inline auto every_enforcer() {
-  return testing::Values(Enforcer::port_tables, Enforcer::flow_marks);
+  return testing::Values(Way{Enforcer::port_tables, Family::v4},
+                         Way{Enforcer::flow_marks, Family::v4},
+                         Way{Enforcer::port_tables, Family::v6});
 }
 
 inline double milliseconds(Duration duration) {

@@ -1,7 +1,5 @@
 // A stream of numbered packets through one leaf while its pin moves 500 times: none may be lost or
 // doubled, whichever way the pin is held.
-#include <arpa/inet.h>
-#include <fmt/format.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <sys/timerfd.h>
@@ -22,14 +20,17 @@ namespace {
 
 constexpr int kMoves = 500;
 constexpr std::uint64_t kPerMillisecond = 20;
-constexpr std::size_t kHeaders = 14 + 20 + 8;  // Ethernet, IP, UDP
+std::size_t headers() {  // Ethernet, IP, UDP
+  return 14U + (tested_family == Family::v4 ? 20U : 40U) + 8U;
+}
 constexpr std::uint16_t kRocePort = 4791;
 
 // What came out of the leaf, by any uplink, seen at their far ends.
 class Arrivals {
  public:
   explicit Arrivals(const Leaf& leaf)
-      : fd_(must(leaf.beyond.socket(AF_PACKET, SOCK_RAW, htons(ETH_P_IP)))) {
+      : fd_(must(leaf.beyond.socket(AF_PACKET, SOCK_RAW,
+                                    htons(tested_family == Family::v4 ? ETH_P_IP : ETH_P_IPV6)))) {
     constexpr int kBuffer = 64 << 20;
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kBuffer, sizeof kBuffer);
     thread_ = std::thread([this] { run(); });
@@ -69,7 +70,7 @@ class Arrivals {
         if (got < 0)
           break;
         if (from.sll_pkttype != PACKET_OUTGOING &&
-            static_cast<std::size_t>(got) >= kHeaders + sizeof(std::uint64_t))
+            static_cast<std::size_t>(got) >= headers_ + sizeof(std::uint64_t))
           take(frame.data(), from.sll_ifindex);
       }
       news_.notify_all();
@@ -77,11 +78,11 @@ class Arrivals {
   }
   void take(const char* frame, int link) {
     std::uint16_t port{};
-    std::memcpy(&port, frame + kHeaders - 6, sizeof port);
+    std::memcpy(&port, frame + headers_ - 6, sizeof port);
     if (ntohs(port) != kRocePort)
       return;
     std::uint64_t number{};
-    std::memcpy(&number, frame + kHeaders, sizeof number);
+    std::memcpy(&number, frame + headers_, sizeof number);
     if (number >= seen_.size())
       seen_.resize(number + 1 + (1U << 16U));
     if (seen_[number])
@@ -96,6 +97,7 @@ class Arrivals {
   }
 
   int fd_;
+  std::size_t headers_ = headers();
   std::atomic<bool> stop_{};
   std::mutex mutex_;
   std::condition_variable news_;
@@ -111,9 +113,9 @@ class Stream {
     leaf.at_beyond.add_route(
         {.destination = net("10.2.0.0/16"), .gateway = ip("10.1.1.1"), .device = "h1"});
     must(leaf.at_beyond.commit());
-    fd_ = must(leaf.beyond.socket(AF_INET, SOCK_DGRAM, 0));
-    const sockaddr_in own = address(Leaf::behind("p1"), Leaf::kSourcePort);
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&own), sizeof own), 0);
+    const SocketAddress own(Leaf::behind("p1"), Leaf::kSourcePort);
+    fd_ = must(leaf.beyond.socket(own.family(), SOCK_DGRAM, 0));
+    EXPECT_EQ(::bind(fd_, own.get(), sizeof own.storage), 0);
     thread_ = std::thread([this] { run(); });
   }
   // The number of packets sent in all.
@@ -125,19 +127,12 @@ class Stream {
   }
 
  private:
-  static sockaddr_in address(const std::string& text, std::uint16_t port) {
-    sockaddr_in result{};
-    result.sin_family = AF_INET;
-    result.sin_port = htons(port);
-    result.sin_addr.s_addr = inet_addr(text.c_str());
-    return result;
-  }
   void run() {
     run_before_others();
     const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     const itimerspec each{.it_interval = {0, 1'000'000}, .it_value = {0, 1'000'000}};
     EXPECT_EQ(::timerfd_settime(timer, 0, &each, nullptr), 0);
-    const sockaddr_in to = address("10.2.1.2", kRocePort);
+    const SocketAddress to("10.2.1.2", kRocePort);
     while (!stop_) {
       // What was slept through is made up for, but not all at once.
       std::uint64_t due = 0;
@@ -145,8 +140,7 @@ class Stream {
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(due, 5) * kPerMillisecond; ++i) {
         std::array<char, 64> payload{};
         std::memcpy(payload.data(), &number_, sizeof number_);
-        if (::sendto(fd_, payload.data(), payload.size(), 0, reinterpret_cast<const sockaddr*>(&to),
-                     sizeof to) > 0)
+        if (::sendto(fd_, payload.data(), payload.size(), 0, to.get(), sizeof to.storage) > 0)
           ++number_;
       }
     }

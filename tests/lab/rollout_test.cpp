@@ -185,6 +185,14 @@ TEST_F(RolloutLab, SafetyRule11AWaveMadeBadIsRolledBackByItsGateAndAGoodOneIsKep
 
   await_wave(1, "pending", 5s);
   kill_coordinator();
+  // It is short; what is hit for certain is that its pins may or may not be there yet.
+  const json enabled = await_rollout(
+      [](const json& now) {
+        return now["waves"].size() == 3 && now["waves"][0]["state"] != "pending";
+      },
+      40s);
+  std::cout << "killed while wave 1 was " << enabled["waves"][0]["state"] << "\n";
+  kill_coordinator();
   await_wave(1, "soaking", 40s);
   EXPECT_GT(pins_of(1), 0);
   EXPECT_EQ(pins_of(2) + pins_of(3) + pins_of(4), 0);
@@ -194,6 +202,10 @@ TEST_F(RolloutLab, SafetyRule11AWaveMadeBadIsRolledBackByItsGateAndAGoodOneIsKep
   EXPECT_EQ(rollout()["racks"][0]["pins"], 4);
   kill_coordinator();
 
+  ask({"rollout", "pause"});
+  kill_coordinator();
+  EXPECT_EQ(await_rollout([](const json&) { return true; }, 10s)["phase"], "paused");
+  ask({"rollout", "resume"});
   const json soaking = await_wave(2, "soaking", 40s);
   EXPECT_EQ(soaking["phase"], "running");
   EXPECT_GT(pins_of(2), 0);
@@ -222,12 +234,26 @@ TEST_F(RolloutLab, SafetyRule11AWaveMadeBadIsRolledBackByItsGateAndAGoodOneIsKep
     std::this_thread::sleep_for(20ms);
   EXPECT_EQ(pins_of(2) + pins_of(3), 0);
   EXPECT_EQ(rollout()["racks"][0]["pins"], 4) << "the good wave stays";
+  kill_coordinator();
+  const json after = await_rollout(
+      [](const json& now) {
+        return now["racks"].size() == 4 && now["racks"][0]["confirmed"] == true;
+      },
+      20s);
+  EXPECT_EQ(after["phase"], "stopped");
+  EXPECT_EQ(after["waves"][1]["state"], "rolled-back");
+  EXPECT_EQ(pins_of(1), 4);
+  EXPECT_EQ(pins_of(2) + pins_of(3), 0) << "a restart enables nothing again";
 
   must(fabric->shape_uplink(2, spine, fabric->spec().rate));
   std::this_thread::sleep_for(3s);
   ask({"rollout", "resume"});
   await_wave(3, "good", 90s);
   EXPECT_EQ(rollout()["phase"], "done");
+  const int all = pins();
+  kill_coordinator();
+  EXPECT_EQ(await_rollout([](const json&) { return true; }, 10s)["phase"], "done");
+  EXPECT_EQ(pins(), all) << "a restart moves nothing";
   for (int leaf = 1; leaf <= 4; ++leaf)
     EXPECT_GT(pins_of(leaf), 0) << leaf;
 }

@@ -148,7 +148,7 @@ TEST_F(FlowMarks, GiveWayToPortTablesWhenTheConfigurationSaysSo) {
   const auto news = settle();
   ASSERT_EQ(news->failed.size(), 1U);
   EXPECT_EQ(news->failed[0].reason,
-            "port tables hold IPv4 destinations by ingress port, and nothing else");
+            "port tables hold destinations by ingress port, and nothing else");
 }
 
 TEST_F(FlowMarks, AreMadeAgainWhenSomebodyFlushedOrChangedTheirTable) {

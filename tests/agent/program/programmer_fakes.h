@@ -19,7 +19,8 @@
 namespace heddle {
 
 inline Prefix prefix_of(const PinRoute& route) {
-  return route.destination.is_unspecified() ? Prefix{} : Prefix::host(route.destination);
+  return route.destination.is_unspecified() ? Prefix{.address = route.destination, .length = 0}
+                                            : Prefix::host(route.destination);
 }
 
 // As a kernel would carry a transaction out that it takes.
@@ -182,10 +183,12 @@ class FakeKernel final : public RouteKernel {
                              .table = rule->rule.table,
                              .in_port = rule->rule.in_port,
                              .mark = rule->rule.in_port.empty() ? rule->rule.table : 0,
-                             .plain = true});
+                             .plain = true,
+                             .family = rule->rule.family});
     } else if (const auto* off = std::get_if<RemoveRule>(&action)) {
       std::erase_if(state.rules, [&](const auto& r) {
-        return r.in_port == off->rule.in_port && r.table == off->rule.table;
+        return r.in_port == off->rule.in_port && r.table == off->rule.table &&
+               r.family == off->rule.family;
       });
     } else if (const auto* marks = std::get_if<ChangeMarks>(&action)) {
       change_marks(state.mark_table, *marks);
@@ -196,6 +199,7 @@ class FakeKernel final : public RouteKernel {
     added.table = route.table;
     added.destination = prefix_of(route);
     added.protocol = ranges.protocol;
+    added.metric = usual_metric(route.destination.family);
     added.next_hop_id = route.next_hop;
     added.offload_failed = hardware_refuses;
     state.routes.push_back(added);
