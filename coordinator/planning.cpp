@@ -141,11 +141,6 @@ void Coordinator::plan(const Situation& cause) {
   std::erase_if(failing_,
                 [&](const auto& entry) { return parts_.clock.now() >= entry.second.until; });
   input_ = planning_input();
-  // Refusals of flows that are gone are forgotten, as queue pairs come and go without end.
-  if (false) {
-    const auto demanded = demanded_units(input_);
-    std::erase_if(refused_, [&](const auto& unit) { return !demanded.contains(unit); });
-  }
   planning_ = make_problem(input_);
   const std::uint64_t signature = situation_signature();
   Situation situation = cause;
@@ -355,7 +350,7 @@ void Coordinator::restore(const PlanRecord& last) {
     renewed.version = next;
     // The configuration may keep more to itself than before.
     std::erase_if(renewed.pins, [&](const Pin& pin) {
-      return false && touches(topology_, settings_.never_touch, *leaf, pin.unit);
+      return touches(topology_, settings_.never_touch, *leaf, pin.unit);
     });
   }
   take(std::move(again),

@@ -100,7 +100,7 @@ bool may_linger(const PlanningInput& input, LeafId leaf, const Pin& pin) {
   const auto cable = topology.cable_at(leaf, out_port(pin.target));
   const auto nic = topology.find_nic(destination_of(pin.unit));
   if (!cable || !nic || !input.steering[leaf.value] || input.refused.contains({leaf, pin.unit}) ||
-      std::ranges::any_of(input.never_touch, [&](const Prefix& p) { return p.contains(topology[*nic].address); }))
+      touches(topology, input.never_touch, leaf, pin.unit))
     return false;
   Problem problem;
   problem.topology = input.topology;

@@ -113,6 +113,27 @@ TEST_F(PlanningTest, PinsNothingForADisabledJob) {
   EXPECT_FALSE(made(planning.problem.current).changed);
 }
 
+// A pin by ingress port moves one host's flows, one by queue pair its own, one by destination those
+// of every host of the leaf.
+TEST_F(PlanningTest, TouchesThePrefixesOfAllThatAPinMoves) {
+  const std::vector<Prefix> prefixes{*Prefix::parse("10.1.1.0/24")};
+  const LeafId leaf1 = *topology.find_leaf("leaf1");
+  const LeafId leaf2 = *topology.find_leaf("leaf2");
+  ASSERT_TRUE(prefixes[0].contains(address(1, 1)) && !prefixes[0].contains(address(1, 2)));
+  const auto touched = [&](LeafId leaf, const SteeringUnit& unit) {
+    return touches(topology, prefixes, leaf, unit);
+  };
+  EXPECT_TRUE(touched(leaf1, ByPortAndDestination{"p1", address(2, 1)}));
+  EXPECT_FALSE(touched(leaf1, ByPortAndDestination{"p2", address(2, 1)}));
+  EXPECT_FALSE(touched(leaf1, ByPortAndDestination{"p9", address(2, 1)}));
+  EXPECT_TRUE(touched(leaf2, ByPortAndDestination{"p1", address(1, 1)}));
+  EXPECT_TRUE(touched(leaf1, ByQueuePair{address(1, 1), address(2, 1), 50000}));
+  EXPECT_FALSE(touched(leaf1, ByQueuePair{address(1, 2), address(2, 1), 50000}));
+  EXPECT_TRUE(touched(leaf1, ByDestination{address(2, 1)}));
+  EXPECT_FALSE(touched(leaf2, ByDestination{address(3, 1)}));
+  EXPECT_FALSE(touches(topology, {}, leaf1, ByDestination{address(2, 1)}));
+}
+
 TEST_F(PlanningTest, NeedsNoPinWithinALeaf) {
   flow(1, 1, 1, 2, {0});
   const PlanningProblem planning = make_problem(input);
