@@ -141,6 +141,11 @@ void Coordinator::plan(const Situation& cause) {
   std::erase_if(failing_,
                 [&](const auto& entry) { return parts_.clock.now() >= entry.second.until; });
   input_ = planning_input();
+  // Refusals of flows that are gone are forgotten, as queue pairs come and go without end.
+  if (!refused_.empty()) {
+    const auto demanded = demanded_units(input_);
+    std::erase_if(refused_, [&](const auto& unit) { return !demanded.contains(unit); });
+  }
   planning_ = make_problem(input_);
   const std::uint64_t signature = situation_signature();
   Situation situation = cause;

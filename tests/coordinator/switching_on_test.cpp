@@ -535,5 +535,22 @@ TEST_F(SwitchingOn, WhatAnAgentRefusesByItsOwnConfigurationIsNotAskedAgain) {
   EXPECT_TRUE(cluster.converged());
 }
 
+// Queue pairs come and go: what was refused of those that are gone must not pile up.
+TEST_F(SwitchingOn, ARefusalIsForgottenWithItsFlow) {
+  cluster.agents.at("leaf3").forbidden_port = "p1";
+  cluster.start();
+  ASSERT_TRUE(cluster.await(10s, [&] { return cluster.installed_pins() == 15; }));
+  const auto flow = std::ranges::find_if(
+      cluster.flows, [](const FlowSpec& one) { return one.from_leaf == 3 && one.from == 1; });
+  const FlowSpec gone = *flow;
+  cluster.flows.erase(flow);
+  ASSERT_TRUE(
+      cluster.await(15s, [&] { return cluster.coordinator->flows().subflows().size() == 15; }));
+  cluster.advance(2 * cluster.settings.period);
+  cluster.agents.at("leaf3").forbidden_port.clear();
+  cluster.flows.push_back(gone);
+  EXPECT_TRUE(cluster.await(5s, [&] { return cluster.installed_pins() == 16; })) << "asked again";
+}
+
 }  // namespace
 }  // namespace heddle::testing
