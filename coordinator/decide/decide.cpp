@@ -33,7 +33,7 @@ class Scales {
   bool worth_moving(const Candidate& to, const Candidate& from) const {
     if (compare(to.efficiency, from.efficiency) <= 0)
       return false;
-    const double factor = 1.19 + required(to, from);
+    const double factor = 1.0 + required(to, from);
     return to.efficiency.worst > from.efficiency.worst * factor ||
            to.efficiency.mean > from.efficiency.mean * factor;
   }
