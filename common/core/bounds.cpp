@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <queue>
 
 namespace heddle {
@@ -60,6 +61,13 @@ struct LeafLoad {
   Needs in;
   std::size_t out_subflows{};
   std::size_t in_subflows{};
+
+  void add(const LeafLoad& other) {
+    out.insert(out.end(), other.out.begin(), other.out.end());
+    in.insert(in.end(), other.in.begin(), other.in.end());
+    out_subflows += other.out_subflows;
+    in_subflows += other.in_subflows;
+  }
 };
 
 class Finder {
@@ -85,10 +93,12 @@ class Finder {
     const std::size_t jobs = model_.problem().demand.jobs.size();
     std::vector<std::vector<Load>> loads_of_job(jobs);
     std::vector<LeafLoad> all(up_.size());
+    std::map<std::vector<std::uint32_t>, LeafLoad> by_leaves;
     for (const Model::Unit& unit : model_.units()) {
-      // A unit with several ways in or out is bound to no leaf.
-      if (unit.end_way - unit.first_way != 1)
+      if (unit.end_way - unit.first_way != 1) {
+        add_to_sets(unit, by_leaves);
         continue;
+      }
       const Model::Way& way = model_.ways()[unit.first_way];
       Load load{.from = way.from_leaf.value, .to = way.to_leaf.value};
       for (const std::uint32_t s : model_.members(unit)) {
@@ -113,15 +123,24 @@ class Finder {
       bounds.max_on_link =
           std::max(bounds.max_on_link, (load.subflows + widest(load.to) - 1) / widest(load.to));
     }
-    for (std::size_t l = 0; l < all.size(); ++l) {
-      bounds.worst =
-          std::min({bounds.worst, leaf_bound(all[l].out, up_[l]), leaf_bound(all[l].in, down_[l])});
-      for (const auto& [subflows, lanes] : {std::pair{all[l].out_subflows, up_[l].size()},
-                                            std::pair{all[l].in_subflows, down_[l].size()}})
-        if (lanes > 0)
-          bounds.max_on_link = std::max(bounds.max_on_link,
-                                        static_cast<std::uint32_t>((subflows + lanes - 1) / lanes));
+    for (const auto& [leaves, own] : by_leaves) {
+      // All that has no other way than over these leaves, on all of their links.
+      LeafLoad load;
+      Lanes up, down;
+      for (const std::uint32_t l : leaves) {
+        load.add(all[l]);
+        up.insert(up.end(), up_[l].begin(), up_[l].end());
+        down.insert(down.end(), down_[l].begin(), down_[l].end());
+      }
+      for (const auto& [others, theirs] : by_leaves)
+        if (std::ranges::includes(leaves, others))
+          load.add(theirs);
+      std::ranges::sort(up);
+      std::ranges::sort(down);
+      bound_by(load, up, down, bounds);
     }
+    for (std::size_t l = 0; l < all.size(); ++l)
+      bound_by(all[l], up_[l], down_[l], bounds);
     for (auto& loads : loads_of_job)
       bounds.by_job.push_back(alone(loads));
     return bounds;
@@ -135,6 +154,46 @@ class Finder {
     std::uint32_t subflows{};
     double need{};
   };
+
+  // A unit with several ways in or out is bound to no leaf, but to a set of them.
+  void add_to_sets(const Model::Unit& unit,
+                   std::map<std::vector<std::uint32_t>, LeafLoad>& by_leaves) const {
+    double need = 0.0;
+    std::size_t subflows = 0;
+    for (const std::uint32_t s : model_.members(unit)) {
+      const FlowDemand& flow = model_.demand_of(s);
+      if (flow.phase != evaluator_.heaviest_phase(flow.job))
+        continue;
+      ++subflows;
+      need += evaluator_.needed_rate(model_.flow_of(s)) / flow.subflows;
+    }
+    if (subflows == 0)
+      return;
+    std::vector<std::uint32_t> from, to;
+    for (std::uint32_t w = unit.first_way; w < unit.end_way; ++w) {
+      from.push_back(model_.ways()[w].from_leaf.value);
+      to.push_back(model_.ways()[w].to_leaf.value);
+    }
+    for (auto* leaves : {&from, &to}) {
+      std::ranges::sort(*leaves);
+      leaves->erase(std::ranges::unique(*leaves).begin(), leaves->end());
+    }
+    LeafLoad& out = by_leaves[from];
+    out.out.push_back(need);
+    out.out_subflows += subflows;
+    LeafLoad& in = by_leaves[to];
+    in.in.push_back(need);
+    in.in_subflows += subflows;
+  }
+
+  static void bound_by(LeafLoad& load, const Lanes& up, const Lanes& down, Bounds& bounds) {
+    bounds.worst = std::min({bounds.worst, leaf_bound(load.out, up), leaf_bound(load.in, down)});
+    for (const auto& [subflows, lanes] :
+         {std::pair{load.out_subflows, up.size()}, std::pair{load.in_subflows, down.size()}})
+      if (lanes > 0)
+        bounds.max_on_link = std::max(bounds.max_on_link,
+                                      static_cast<std::uint32_t>((subflows + lanes - 1) / lanes));
+  }
 
   // The most parallel cables that the spine may hash a unit over.
   std::uint32_t widest(std::uint32_t leaf) const {

@@ -14,9 +14,9 @@ struct Bounds {
   // No placement has fewer subflows on its fullest link. Equal spines and subflows steered singly:
   // ceil(qD/m), which edge colouring reaches (Koenig).
   std::uint32_t max_on_link{};
-  // No placement has a better worst job. The least of two bounds, both over one leaf's uplinks or
-  // downlinks at a time: how well whole units can share them, and how much fits through all of them
-  // together.
+  // No placement has a better worst job. The least of two bounds, both over the uplinks or
+  // downlinks of one leaf at a time, or of those that a NIC with several attachments chooses
+  // between: how well whole units can share them, and how much fits through all of them together.
   double worst{1.0};
   // By job: what it could reach if it were alone.
   std::vector<double> by_job;

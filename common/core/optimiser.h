@@ -67,7 +67,7 @@ class Optimiser {
 };
 
 // "ecmp", "greedy", "edge-colouring", "annealing", "heddle"; nullptr for an unknown name. ("ilp"
-// needs a solver, so it is not in the core: coordinator/optimise/ilp.h.)
+// needs a solver, so it is not in the core: coordinator/simulate/ilp.h.)
 std::unique_ptr<Optimiser> make_optimiser(std::string_view name);
 std::vector<std::string_view> optimiser_names();
 

@@ -263,6 +263,47 @@ TEST(Bounds, KnowWhatALeafsUplinksCanCarry) {
   EXPECT_NEAR(bounds.by_job[1], 1.0, 1e-12);
 }
 
+// NICs at two leaves each: six flows over the four uplinks of a pair of leaves, whichever they
+// take.
+TEST(Bounds, HoldForNicsWithTwoAttachments) {
+  constexpr std::uint64_t kSeed = 32;
+  std::mt19937_64 random(kSeed);
+  FabricDescription description = describe({.leaves = 4, .spines = 2, .nics = 3});
+  int port = 0;
+  for (auto& host : description.hosts)
+    for (auto& nic : host.nics) {
+      const std::string leaf = nic.attachments.front().leaf;
+      const std::string other = leaf == "leaf1"   ? "leaf2"
+                                : leaf == "leaf2" ? "leaf1"
+                                : leaf == "leaf3" ? "leaf4"
+                                                  : "leaf3";
+      nic.attachments.push_back({other, fmt::format("q{}", ++port), 100_gbps, 0});
+    }
+  const Topology fabric = Topology::build(description).value();
+  LinkState links(fabric);
+  for (int i = 0; i < 60; ++i) {
+    std::vector<std::uint32_t> to{6, 7, 8, 9, 10, 11};
+    std::ranges::shuffle(to, random);
+    std::vector<FlowDemand> flows;
+    for (std::uint32_t n = 0; n < 6; ++n)
+      flows.push_back(flow(n % 2, n, to[n], 2.0));
+    const Problem problem = problem_of(fabric, links, demand_of(flows));
+    const Model model(problem);
+    const Bounds bounds = find_bounds(model, Evaluator(fabric, links, problem.demand));
+    if (i == 0) {
+      EXPECT_EQ(bounds.max_on_link, 2U);
+    }
+    for (const std::string_view scheme : optimiser_names()) {
+      const Efficiency e = judge(problem, make_optimiser(scheme)->place(problem, 3).routing);
+      ASSERT_LE(e.worst, bounds.worst + 1e-9) << scheme << " seed " << kSeed << " instance " << i;
+      ASSERT_GE(e.max_on_link, bounds.max_on_link) << scheme << " instance " << i;
+    }
+    // The next with one more link the other way round.
+    const LinkId link{static_cast<std::uint32_t>(random() % fabric.link_count())};
+    links.set(link, !links.up(link));
+  }
+}
+
 // ---- movement
 // ----------------------------------------------------------------------------------------
 
