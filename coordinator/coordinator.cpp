@@ -46,6 +46,7 @@ Coordinator::Coordinator(CoordinatorSettings settings, CoordinatorParts parts,
     access_.turned_away(sender.key_name, sender.role, "agent", sender.node, why);
   });
   broadcast_.set_disabled(operators_.disabled_nodes);
+  resolve_drains();
 }
 
 void Coordinator::notice(Notice::Level level, std::string text) {
@@ -118,7 +119,7 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
   cables_.set_ports(node, report.ports);
   links_changed(links_.set_ports(node, report.ports));
   errors_.add(node, report, now);
-  note_drained_traffic();
+  note_drained_traffic(node);
   look_for_quiet_now();
   parts_.history.keep(parts_.clock.wall(), node, report);
 }

@@ -144,13 +144,21 @@ class Coordinator {
   std::string rollout_shown() const;
   Reply log_request(const Request& request, const Sender& sender, bool& later);
   Reply drain_request(const Request& request, const Sender& sender);
+  // An order as the fabric has it, and when its links last carried much.
+  struct Drain {
+    DrainOrder order;
+    Result<DrainScope> scope;
+    Time busy;
+  };
+  void resolve_drains();
   std::set<CableId> draining() const;
   std::string drains_shown() const;
-  DrainShown look_at(const DrainOrder& order) const;
+  DrainShown look_at(const Drain& drain) const;
   bool leads_into(const DrainScope& scope, const Pin& pin, CableId up) const;
   bool reports(const std::string& node) const;
   std::optional<Rate> fresh_rate(LinkId link) const;
-  void note_drained_traffic();
+  LeafId leaf_of(LinkId link) const;
+  void note_drained_traffic(const std::string& node);
   Duration pauses() const;
   void say_what_remains(const DrainScope& scope, double busy, DrainShown& shown) const;
 
@@ -223,8 +231,8 @@ class Coordinator {
 
   Rollout rollout_;
   ErrorWatch errors_;
-  std::map<std::string, Time> drain_busy_;  // by what is drained: when its links last carried much
-  std::set<std::string> turned_back_;       // racks that are to read back that no pin is left
+  std::vector<Drain> drains_;          // parallel to those of operators_
+  std::set<std::string> turned_back_;  // racks that are to read back that no pin is left
   std::shared_ptr<const PlanRecord> record_;
   std::deque<std::shared_ptr<const PlanRecord>> recent_;
 

@@ -15,11 +15,25 @@ constexpr const char* kUsage = "drain --spine S, --leaf L, --cable C or --rack R
 
 }  // namespace
 
+// Once after each change, as every report looks at what is drained. Its silence is counted from the
+// order on.
+void Coordinator::resolve_drains() {
+  std::vector<Drain> next;
+  for (const DrainOrder& order : operators_.drains) {
+    const auto known = std::ranges::find(drains_, order, &Drain::order);
+    next.push_back(known != drains_.end() ? std::move(*known)
+                                          : Drain{.order = order,
+                                                  .scope = scope_of(topology_, order.target),
+                                                  .busy = parts_.clock.now()});
+  }
+  drains_ = std::move(next);
+}
+
 std::set<CableId> Coordinator::draining() const {
   std::set<CableId> cables;
-  for (const DrainOrder& order : operators_.drains)
-    if (const Result<DrainScope> scope = scope_of(topology_, order.target))
-      cables.insert(scope->cables.begin(), scope->cables.end());
+  for (const Drain& drain : drains_)
+    if (drain.scope)
+      cables.insert(drain.scope->cables.begin(), drain.scope->cables.end());
   return cables;
 }
 
@@ -49,7 +63,7 @@ Reply Coordinator::drain_request(const Request& request, const Sender& sender) {
     std::swap(operators_, next);
     return bad(stored.error());
   }
-  drain_busy_.erase(target.kind + " " + target.name);  // counted from the order on
+  resolve_drains();
   const std::string said = fmt::format("{} {} {}", request.command, target.kind, target.name);
   notice(Notice::Level::info, fmt::format("{} by {}", said, sender.node));
   if (broadcast_.published())
@@ -59,14 +73,14 @@ Reply Coordinator::drain_request(const Request& request, const Sender& sender) {
 
 std::string Coordinator::drains_shown() const {
   std::vector<DrainShown> shown;
-  for (const DrainOrder& order : operators_.drains)
-    shown.push_back(look_at(order));
+  for (const Drain& drain : drains_)
+    shown.push_back(look_at(drain));
   return drains_json(shown, settings_.drained_below);
 }
 
-DrainShown Coordinator::look_at(const DrainOrder& order) const {
-  DrainShown shown{.order = order, .state = {}, .links = {}, .remain = {}};
-  const Result<DrainScope> scope = scope_of(topology_, order.target);
+DrainShown Coordinator::look_at(const Drain& drain) const {
+  DrainShown shown{.order = drain.order, .state = {}, .links = {}, .remain = {}};
+  const Result<DrainScope>& scope = drain.scope;
   if (!scope) {
     shown.state = "unobservable";
     shown.remain.push_back(scope.error().message);
@@ -104,9 +118,7 @@ DrainShown Coordinator::look_at(const DrainOrder& order) const {
                 : shown.pins > 0 || busy > 0 ? "busy"
                 : blind                      ? "unobservable"
                                              : "empty";
-  const auto last_busy = drain_busy_.find(order.target.kind + " " + order.target.name);
-  const Time seen_busy = last_busy == drain_busy_.end() ? started_ : last_busy->second;
-  if (const Duration silent = parts_.clock.now() - seen_busy;
+  if (const Duration silent = parts_.clock.now() - drain.busy;
       shown.state == "empty" && silent < pauses()) {
     shown.state = "busy";
     shown.remain.push_back(
@@ -119,18 +131,17 @@ DrainShown Coordinator::look_at(const DrainOrder& order) const {
 }
 
 // A job that computes sends nothing, so a link is not empty because it was so in one interval.
-void Coordinator::note_drained_traffic() {
-  const Time now = parts_.clock.now();
-  for (const DrainOrder& order : operators_.drains) {
-    const auto [busy, added] =
-        drain_busy_.try_emplace(order.target.kind + " " + order.target.name, now);
-    const Result<DrainScope> scope = scope_of(topology_, order.target);
-    if (added || !scope)
-      continue;
-    for (const LinkId id : scope->links)
-      if (const auto rate = fresh_rate(id); rate && *rate > settings_.drained_below)
-        busy->second = now;
-  }
+// Only the leaf at its end tells what a link carries.
+void Coordinator::note_drained_traffic(const std::string& node) {
+  const auto leaf = drains_.empty() ? std::nullopt : topology_.find_leaf(node);
+  if (!leaf)
+    return;
+  for (Drain& drain : drains_)
+    if (drain.scope)
+      for (const LinkId id : drain.scope->links)
+        if (leaf_of(id) == *leaf)
+          if (const auto rate = links_.rate(id); rate && *rate > settings_.drained_below)
+            drain.busy = parts_.clock.now();
 }
 
 // How long nothing must be seen before there is nothing: longer than any job pauses, as far as that
@@ -157,14 +168,16 @@ bool Coordinator::leads_into(const DrainScope& scope, const Pin& pin, CableId up
   return false;
 }
 
+LeafId Coordinator::leaf_of(LinkId link) const {
+  return topology_.is_core(link) ? topology_[CableId{link.value / 2}].leaf
+                                 : topology_[AttachmentId{static_cast<std::uint32_t>(
+                                                 link.value / 2 - topology_.cables().size())}]
+                                       .leaf;
+}
+
 // Nothing if the leaf at its end has not reported of late (safety rule 7).
 std::optional<Rate> Coordinator::fresh_rate(LinkId link) const {
-  const LeafId leaf = topology_.is_core(link)
-                          ? topology_[CableId{link.value / 2}].leaf
-                          : topology_[AttachmentId{static_cast<std::uint32_t>(
-                                          link.value / 2 - topology_.cables().size())}]
-                                .leaf;
-  return reports(topology_[leaf].name) ? links_.rate(link) : std::nullopt;
+  return reports(topology_[leaf_of(link)].name) ? links_.rate(link) : std::nullopt;
 }
 
 // Of late.
