@@ -31,11 +31,33 @@ std::uint32_t number_of(const Topology& topology, CableId id) {
 Json path_json(const Topology& topology, const Path& path) {
   if (!path.routable())
     return nullptr;
-  if (!path.crosses_core())
-    return {{"spine", nullptr}, {"cable", nullptr}};
-  Json json{{"spine", topology[topology[path.up].spine].name},
-            {"cable", number_of(topology, path.up)}};
-  json["down_cable"] = path.down.valid() ? Json(number_of(topology, path.down)) : Json(nullptr);
+  Json json{{"spine", nullptr}, {"cable", nullptr}};
+  if (path.crosses_core()) {
+    json["spine"] = topology[topology[path.up].spine].name;
+    json["cable"] = number_of(topology, path.up);
+    json["down_cable"] = path.down.valid() ? Json(number_of(topology, path.down)) : Json(nullptr);
+  }
+  // With one attachment there is nothing to say.
+  for (const auto& [key, id] :
+       {std::pair("src_attachment", path.from), std::pair("dst_attachment", path.to)}) {
+    const auto& attachments = topology[topology[id].nic].attachments;
+    if (attachments.size() > 1)
+      json[key] = std::ranges::find(attachments, id) - attachments.begin();
+  }
+  return json;
+}
+
+Json nic_json(const Topology& topology, NicId id) {
+  const auto port = [&](AttachmentId attachment) {
+    return Json{{"leaf", topology[topology[attachment].leaf].name},
+                {"capacity_bps", topology[attachment].capacity.bits_per_second}};
+  };
+  const auto& attachments = topology[id].attachments;
+  Json json{{"name", nic_name(topology, id)}};
+  json.update(port(attachments.front()));
+  if (attachments.size() > 1)
+    for (const AttachmentId attachment : attachments)
+      json["attachments"].push_back(port(attachment));
   return json;
 }
 
@@ -119,32 +141,54 @@ class Reader {
                                     .spine_port = fmt::format("{}#{}", leaf, cable),
                                     .capacity = {positive(link, "capacity_bps", name)}});
     }
-    std::map<std::string, std::string> leaf_of = leaves_by_flow();
+    const std::map<std::string, std::string> leaf_of = leaves_by_flow();
     std::uint32_t number = 0;
     for (const Json& nic : list(fabric, "nics", "the fabric")) {
       const std::string name = text(nic, "name", "a NIC");
-      std::string leaf = nic.contains("leaf") ? text(nic, "leaf", name) : leaf_of[name];
-      if (leaf.empty())
+      const auto ports = read_ports(nic, name, leaf_of, number + 1);
+      if (ports.empty())
         continue;  // it takes no part, and nothing says where it is
-      if (!std::exchange(leaves[leaf], true))
-        description.leaves.push_back({.name = leaf, .rack = leaf});
       if (!nics_.emplace(name, NicId{number}).second)
         complain("NIC {} is named twice", name);
       ++number;
+      for (const FabricDescription::Attachment& port : ports)
+        if (!std::exchange(leaves[port.leaf], true))
+          description.leaves.push_back({.name = port.leaf, .rack = port.leaf});
       description.hosts.push_back(
           {.name = name,
-           .rack = leaf,
+           .rack = ports.front().leaf,
            .nics = {{.name = "nic",
                      .address = fmt::format("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255,
                                             number & 255),
-                     .attachments = {{.leaf = leaf,
-                                      .leaf_port = fmt::format("nic{}", number),
-                                      .capacity = {positive(nic, "capacity_bps", name)}}}}}});
+                     .attachments = ports}}});
     }
     auto topology = Topology::build(description);
     if (!topology)
       complain("{}", topology.error().front().message);
     return *std::move(topology);
+  }
+
+  // Where a NIC is; nothing if nobody says it.
+  static std::vector<FabricDescription::Attachment> read_ports(
+      const Json& nic, const std::string& name, const std::map<std::string, std::string>& leaf_of,
+      std::uint32_t number) {
+    std::vector<FabricDescription::Attachment> ports;
+    const auto add = [&](const std::string& leaf, const Json& port) {
+      ports.push_back({.leaf = leaf,
+                       .leaf_port = fmt::format("nic{}.{}", number, ports.size()),
+                       .capacity = {positive(port, "capacity_bps", name)}});
+    };
+    if (nic.contains("attachments")) {
+      for (const Json& port : list(nic, "attachments", name))
+        add(text(port, "leaf", name), port);
+      if (ports.empty())
+        complain("NIC {} has no attachment", name);
+    } else if (nic.contains("leaf")) {
+      add(text(nic, "leaf", name), nic);
+    } else if (const auto leaf = leaf_of.find(name); leaf != leaf_of.end()) {
+      add(leaf->second, nic);
+    }
+    return ports;
   }
 
   // Where the flows say their NICs are.
@@ -169,16 +213,21 @@ class Reader {
     }
   }
 
-  NicId nic(const Topology& topology, const Json& flow, const char* key,
-            const char* leaf_key) const {
+  // One end of a flow: its NIC, and the attachment that its paths use if they name none.
+  AttachmentId end_of(const Topology& topology, const Json& flow, const char* key,
+                      const char* leaf_key) const {
     const std::string name = text(flow, key, "a flow"), leaf = text(flow, leaf_key, "a flow");
     const auto it = nics_.find(name);
     if (it == nics_.end())
       complain("a flow's \"{}\", {}, is not among the NICs", key, name);
-    const LeafId at = topology[topology[it->second].attachments.front()].leaf;
-    if (topology[at].name != leaf)
-      complain("NIC {} is on leaf {}, a flow says {}", name, topology[at].name, leaf);
-    return it->second;
+    const auto& attachments = topology[it->second].attachments;
+    const auto named = std::ranges::find(attachments, leaf, [&](AttachmentId attachment) {
+      return topology[topology[attachment].leaf].name;
+    });
+    if (named == attachments.end())
+      complain("NIC {} is on leaf {}, a flow says {}", name,
+               topology[topology[attachments.front()].leaf].name, leaf);
+    return *named;
   }
 
   void add_flow(RoutedDemand& result, const Json& flow) {
@@ -190,11 +239,15 @@ class Reader {
     const Json& paths = list(flow, "paths", "a flow");
     if (paths.empty())
       complain("a flow of job {} has no path; an unroutable one is null", job);
+    const Path ends{.from = end_of(result.topology, flow, "src", "src_leaf"),
+                    .up = {},
+                    .down = {},
+                    .to = end_of(result.topology, flow, "dst", "dst_leaf")};
     FlowDemand demand{
         .job = it->second,
         .phase = flow.contains("phase") ? count(flow, "phase", "a flow", kMostPhases) : 0,
-        .source = nic(result.topology, flow, "src", "src_leaf"),
-        .destination = nic(result.topology, flow, "dst", "dst_leaf"),
+        .source = result.topology[ends.from].nic,
+        .destination = result.topology[ends.to].nic,
         .weight = positive(flow, "weight", "a flow"),
         .subflows = static_cast<std::uint32_t>(paths.size())};
     if (demand.source == demand.destination)
@@ -202,7 +255,7 @@ class Reader {
     JobDemand& owner = result.demand.jobs[it->second.value];
     owner.phases = std::max(owner.phases, demand.phase + 1);
     for (const Json& path : paths)
-      result.routing.push_back(read_path(result.topology, demand, path));
+      result.routing.push_back(read_path(result.topology, ends, path));
     result.demand.flows.push_back(demand);
   }
 
@@ -214,13 +267,20 @@ class Reader {
     return cables[number];
   }
 
-  static Path read_path(const Topology& topology, const FlowDemand& flow, const Json& json) {
+  static AttachmentId attachment(const Topology& topology, AttachmentId usual, const Json& path,
+                                 const char* key) {
+    if (!path.contains(key))
+      return usual;
+    const auto& attachments = topology[topology[usual].nic].attachments;
+    return attachments[count(path, key, "a path", static_cast<std::uint32_t>(attachments.size()))];
+  }
+
+  static Path read_path(const Topology& topology, const Path& ends, const Json& json) {
     if (json.is_null())
       return {};
-    Path path{.from = topology[flow.source].attachments.front(),
-              .up = {},
-              .down = {},
-              .to = topology[flow.destination].attachments.front()};
+    Path path = ends;
+    path.from = attachment(topology, ends.from, json, "src_attachment");
+    path.to = attachment(topology, ends.to, json, "dst_attachment");
     const LeafId from = topology[path.from].leaf, to = topology[path.to].leaf;
     if (member(json, "spine", "a path").is_null()) {
       if (from != to)
@@ -266,12 +326,8 @@ std::string write_routing(const Topology& topology, const LinkState& links, cons
   const auto leaf_name = [&](NicId id) {
     return topology[topology[topology[id].attachments.front()].leaf].name;
   };
-  for (std::uint32_t n = 0; n < topology.nics().size(); ++n) {
-    const Topology::Attachment& port = topology[topology[NicId{n}].attachments.front()];
-    nics.push_back({{"name", nic_name(topology, {n})},
-                    {"leaf", topology[port.leaf].name},
-                    {"capacity_bps", port.capacity.bits_per_second}});
-  }
+  for (std::uint32_t n = 0; n < topology.nics().size(); ++n)
+    nics.push_back(nic_json(topology, {n}));
   std::size_t subflow = 0;
   for (const FlowDemand& flow : demand.flows) {
     Json paths = Json::array();

@@ -3,15 +3,20 @@
 // names it. Pure; any thread.
 //
 //   {"fabric": {"links": [{"leaf", "spine", "cable", "capacity_bps", "up", "down"}],
-//               "nics": [{"name", "leaf", "capacity_bps"}]},
+//               "nics": [{"name", "leaf", "capacity_bps",
+//                         "attachments": [{"leaf", "capacity_bps"}]}]},
 //    "flows": [{"job", "phase", "src", "dst", "src_leaf", "dst_leaf", "weight",
-//               "paths": [{"spine", "cable", "down_cable"}]}]}
+//               "paths": [{"spine", "cable", "down_cable", "src_attachment", "dst_attachment"}]}]}
 //
 // A link entry is one cable: `cable` numbers those of one leaf and spine from 0, `up` and `down`
 // say whether its directions are alive. A flow has one path for each subflow. A path within a leaf
 // has a null spine; an unroutable one is null itself. `cable` is the one up; `down_cable` the one
 // down, null where the spine's hash chooses; if it is not given it is the same number where there
 // is one, else the hash's choice. A flow's weight is in bytes.
+//
+// A NIC with several attachments lists them all, `leaf` and `capacity_bps` being the first's. A
+// path then says by number, from 0, which of them it leaves by and which it arrives at; if it does
+// not, it is the one on the flow's `src_leaf` or `dst_leaf`.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 #include "coordinator/simulate/routing_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -61,6 +62,66 @@ TEST(RoutingFile, IsJudgedAsBeforeItWasWritten) {
     EXPECT_EQ(before.ascending, after.ascending) << scheme;
     EXPECT_EQ(before.max_on_link, after.max_on_link) << scheme;
   }
+}
+
+// Each NIC on two leaves, as with dual ToR switches; the second port is slower, and for some NICs
+// on the same leaf as the first.
+std::unique_ptr<Case> make_dual_case() {
+  FabricSpec spec;
+  spec.leaves = spec.nics_per_leaf = spec.uplinks = 4;
+  FabricDescription fabric = *describe_fabric(spec);
+  for (std::uint32_t n = 0; n < fabric.hosts.size(); ++n)
+    fabric.hosts[n].nics[0].attachments.push_back(
+        {.leaf = fabric.leaves[n % 3 == 0 ? n / 4 : n / 4 ^ 1].name,
+         .leaf_port = fmt::format("second{}", n),
+         .capacity = {0.5e11}});
+  Topology topology = *Topology::build(fabric);
+  LinkState links(topology);
+  for (const CableId cable : failed_cables(topology, {.spines = 1, .links = 0.1, .seed = 3}))
+    links.set(topology, cable, false);
+  auto made = std::make_unique<Case>(Case{std::move(topology), std::move(links), {}});
+  made->problem.topology = &made->topology;
+  made->problem.links = &made->links;
+  made->problem.demand.jobs = {{.name = "a"}, {.name = "b"}};
+  for (std::uint32_t n = 0; n < 16; ++n)
+    made->problem.demand.flows.push_back({.job = {n % 2},
+                                          .source = {n},
+                                          .destination = {(n + (n < 4 ? 1 : 5)) % 16},
+                                          .weight = 1.0,
+                                          .subflows = 2});
+  return made;
+}
+
+TEST(RoutingFile, KeepsWhichAttachmentsPathsUse) {
+  const auto made = make_dual_case();
+  for (const std::string_view scheme : {"ecmp", "greedy", "heddle"}) {
+    const Routing routing = make_optimiser(scheme)->place(made->problem, 1).routing;
+    const std::string text =
+        write_routing(made->topology, made->links, made->problem.demand, routing);
+    const auto read = read_routing(text);
+    ASSERT_TRUE(read.has_value()) << read.error().message;
+    EXPECT_EQ(read->routing, routing) << scheme;
+    const Efficiency before = evaluate(made->topology, made->links, made->problem.demand, routing);
+    const Efficiency after = evaluate(read->topology, read->links, read->demand, read->routing);
+    EXPECT_EQ(before.ascending, after.ascending) << scheme;
+    EXPECT_EQ(before.max_on_link, after.max_on_link) << scheme;
+  }
+}
+
+// What others write: the flow's leaf says which attachment, where no path does.
+TEST(RoutingFile, TheLeafOfAFlowSaysWhichAttachmentItsPathsUse) {
+  const auto made = make_dual_case();
+  const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
+  Json file =
+      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+  Json& flow = file["flows"][5];
+  flow["src_leaf"] = "leaf1";  // h2-2's second
+  flow["paths"] = {{{"spine", "spine1"}, {"cable", 0}}, {{"spine", "spine2"}, {"cable", 0}}};
+  const auto read = read_routing(file.dump());
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(read->topology[read->topology[read->routing[10].from].leaf].name, "leaf1");
+  flow["paths"][0]["src_attachment"] = 2;
+  EXPECT_THAT(read_routing(file.dump()).error().message, HasSubstr("whole number below 2"));
 }
 
 TEST(RoutingFile, HasTheKeysThatOthersReadItBy) {
