@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint32_t kMostPhases = 1024;
 constexpr std::uint32_t kMostCables = 1024;
+// Every phase is judged with all flows: beyond this many pairs of them it takes minutes.
+constexpr std::uint64_t kMostFlowsTimesPhases = 200'000'000;
 
 std::string nic_name(const Topology& topology, NicId id) {
   return topology[topology[id].host].name + "/" + topology[id].name;
@@ -115,6 +117,7 @@ class Reader {
     set_links(result);
     for (const Json& flow : list(file_, "flows", "the file"))
       add_flow(result, flow);
+    number_phases(result.demand);
     return result;
   }
 
@@ -252,11 +255,29 @@ class Reader {
         .subflows = static_cast<std::uint32_t>(paths.size())};
     if (demand.source == demand.destination)
       complain("{} sends to itself", text(flow, "src", "a flow"));
-    JobDemand& owner = result.demand.jobs[it->second.value];
-    owner.phases = std::max(owner.phases, demand.phase + 1);
     for (const Json& path : paths)
       result.routing.push_back(read_path(result.topology, ends, path));
     result.demand.flows.push_back(demand);
+  }
+
+  // By the phases that occur, in their order: each number is judged, also one without flows.
+  static void number_phases(Demand& demand) {
+    std::vector<std::map<std::uint32_t, std::uint32_t>> numbers(demand.jobs.size());
+    for (const FlowDemand& flow : demand.flows)
+      numbers[flow.job.value].emplace(flow.phase, 0);
+    std::uint64_t phases = 0;
+    for (std::size_t j = 0; j < numbers.size(); ++j) {
+      std::uint32_t next = 0;
+      for (auto& [phase, number] : numbers[j])
+        number = next++;
+      demand.jobs[j].phases = next;
+      phases += next;
+    }
+    if (phases * demand.flows.size() > kMostFlowsTimesPhases)
+      complain("{} flows in {} phases of {} jobs are more than can be judged", demand.flows.size(),
+               phases, demand.jobs.size());
+    for (FlowDemand& flow : demand.flows)
+      flow.phase = numbers[flow.job.value][flow.phase];
   }
 
   static CableId cable(const Topology& topology, LeafId leaf, SpineId spine, std::uint32_t number) {

@@ -124,6 +124,41 @@ TEST(RoutingFile, TheLeafOfAFlowSaysWhichAttachmentItsPathsUse) {
   EXPECT_THAT(read_routing(file.dump()).error().message, HasSubstr("whole number below 2"));
 }
 
+// Each phase number of a job costs as much as judging all flows, so only those that occur are kept,
+// in their order.
+TEST(RoutingFile, PhasesThatNoFlowIsInAreNotJudged) {
+  const auto made = make_case();
+  const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
+  Json file =
+      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+  for (std::size_t f = 0; f < file["flows"].size(); ++f)
+    file["flows"][f]["phase"] = f % 2 == 0 ? 1023 : f % 3 == 0 ? 7 : 900;
+  const auto read = read_routing(file.dump());
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(read->demand.jobs[0].phases, 1U);
+  EXPECT_EQ(read->demand.jobs[1].phases, 2U);
+  for (std::uint32_t f = 0; f < 16; ++f)
+    EXPECT_EQ(read->demand.flows[f].phase, f % 2 == 0 || f % 3 == 0 ? 0U : 1U) << f;
+}
+
+TEST(RoutingFile, MorePhasesThanCanBeJudgedAreRefused) {
+  const auto made = make_case();
+  const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
+  Json file =
+      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+  Json flows = Json::array();
+  for (std::uint32_t n = 0; n < 15'000; ++n) {
+    Json flow = file["flows"][5];
+    flow["job"] = fmt::format("job{}", n / 1000);
+    flow["phase"] = n % 1000;
+    flows.push_back(std::move(flow));
+  }
+  file["flows"] = std::move(flows);
+  const auto read = read_routing(file.dump());
+  ASSERT_FALSE(read.has_value());
+  EXPECT_THAT(read.error().message, HasSubstr("15000 flows in 15000 phases of 15 jobs"));
+}
+
 TEST(RoutingFile, HasTheKeysThatOthersReadItBy) {
   const auto made = make_case();
   const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
