@@ -2,7 +2,8 @@
 // subflows, the exponent fitted to them (1 is linear), and the most memory a solve holds at once,
 // for each subflow beyond its input (its result counts). Then a job of 64 NICs that comes to 1,984
 // on a fabric with just room for it: its part of a full solve, how many others move, and how many
-// of these gave way to nobody.
+// of these gave way to nobody. Exits with 1 if a limit is missed: 1, 8 and 100 ms, an exponent of
+// 1.2, 200 bytes, a tenth of a solve, nobody.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,7 +80,7 @@ Measured measure(const FabricShape& shape, int repeats) {
 }
 
 // The quickest of all jobs' arrivals, each the first of its session, beside the quickest solve.
-void arrive() {
+bool arrive() {
   using Clock = std::chrono::steady_clock;
   const auto milliseconds = [](Clock::time_point begin) {
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -120,6 +121,7 @@ void arrive() {
       "64 NICs arriving among 2,048: {:.3f} ms, {:.1f} % of a full solve of {:.3f} ms; {} others "
       "move, {} of them outside what it touches\n",
       arrival, 100.0 * arrival / solve, solve, moves / 32, outside);
+  return 10.0 * arrival <= solve && outside == 0;
 }
 
 }  // namespace
@@ -132,10 +134,14 @@ int main() {
       heddle::measure({.leaves = 64, .spines = 32, .nics = 32}, 40),
       heddle::measure({.leaves = 512, .spines = 64, .nics = 32}, 10),
   };
+  constexpr double kMostMilliseconds[] = {1, 8, 100};
+  bool kept = true;
   double x = 0, y = 0, xx = 0, xy = 0;
   for (const Measured& m : all) {
-    fmt::print("{:>7.0f} subflows: {:8.3f} ms, {:4.0f} bytes a subflow\n", m.subflows,
-               m.milliseconds, m.bytes);
+    const double most = kMostMilliseconds[&m - all.data()];
+    fmt::print("{:>7.0f} subflows: {:8.3f} ms of {:.0f}, {:4.0f} bytes a subflow of 200\n",
+               m.subflows, m.milliseconds, most, m.bytes);
+    kept = kept && m.milliseconds <= most && m.bytes <= 200.0;
     const double a = std::log(m.subflows), b = std::log(m.milliseconds);
     x += a;
     y += b;
@@ -143,6 +149,9 @@ int main() {
     xy += a * b;
   }
   const auto n = static_cast<double>(all.size());
-  fmt::print("exponent {:.3f}\n", (n * xy - x * y) / (n * xx - x * x));
-  heddle::arrive();
+  const double exponent = (n * xy - x * y) / (n * xx - x * x);
+  fmt::print("exponent {:.3f}\n", exponent);
+  kept = heddle::arrive() && kept && exponent <= 1.2;
+  fmt::print("{}\n", kept ? "every limit was kept" : "A LIMIT WAS MISSED");
+  return kept ? 0 : 1;
 }

@@ -2,7 +2,8 @@
 // part of the linear program's bound, processor time, and in how many cases another scheme's vector
 // beat heddle's. Exits with 1 if any did, or if heddle's worst job has less than 0.90 (8 queue
 // pairs) or 0.95 (16) of the bound where all weights are equal, unless no placement of whole
-// subflows can give more. Usage: heddle-hard-cases [SEEDS [SUBFLOWS]]
+// subflows can give more, or if heddle takes longer than 10 ms with one path (2 after one more link
+// died) or 60 with 8. Usage: heddle-hard-cases [SEEDS [SUBFLOWS]]
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -22,19 +23,30 @@ double milliseconds_since(std::clock_t begin) {
   return 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
-// The lowest time of three: what other work on the machine adds is no part of it.
+// The lowest time of three, or more while it is above the limit: what other work on the machine
+// adds is no part of it.
 struct Timed {
   Placement placement;
   double milliseconds{};
 };
-Timed timed(const Optimiser& scheme, const Problem& problem) {
+Timed timed(const Optimiser& scheme, const Problem& problem, double limit) {
   Timed result{.placement = {}, .milliseconds = 1e9};
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 3 || (i < 10 && result.milliseconds > limit); ++i) {
     const auto begin = std::clock();
     result.placement = scheme.place(problem, 1);
     result.milliseconds = std::min(result.milliseconds, milliseconds_since(begin));
   }
   return result;
+}
+
+struct Limits {
+  double cold{1e9};
+  double warm{1e9};
+};
+Limits limits(std::uint32_t subflows) {
+  if (subflows == 1)
+    return {.cold = 10.0, .warm = 2.0};
+  return {.cold = subflows <= 8 ? 60.0 : 1e9};
 }
 
 struct Row {
@@ -55,7 +67,8 @@ int run(HardCase c, int seeds) {
                                            "heddle"};
   std::map<std::string_view, Row> rows;
   double warm_time = 0.0, slowest_warm = 0.0, moves = 0.0;
-  int broken = 0, at_most = 0;
+  int broken = 0, at_most = 0, late = 0;
+  const Limits limit = limits(c.subflows);
   for (int seed = 0; seed < seeds; ++seed) {
     c.seed = static_cast<std::uint64_t>(seed);
     HardInstance instance(c);
@@ -68,7 +81,7 @@ int run(HardCase c, int seeds) {
     std::map<std::string_view, Efficiency> results;
     Routing ours;
     for (const std::string_view name : kSchemes) {
-      const auto [placement, time] = timed(*make_optimiser(name), problem);
+      const auto [placement, time] = timed(*make_optimiser(name), problem, limit.cold);
       results[name] = evaluator.evaluate(placement.routing);
       Row& row = rows[name];
       const Efficiency& e = results[name];
@@ -78,6 +91,7 @@ int run(HardCase c, int seeds) {
       row.least_of_bound = std::min(row.least_of_bound, e.worst / bound);
       row.time += time / seeds;
       row.slowest = std::max(row.slowest, time);
+      late += name == "heddle" && time > limit.cold ? 1 : 0;
       ours = placement.routing;
     }
     for (const auto& [name, e] : results)
@@ -95,9 +109,10 @@ int run(HardCase c, int seeds) {
     instance.links.set(
         instance.fabric.uplink(ours.front().crosses_core() ? ours.front().up : CableId{7}), false);
     problem.current = ours;
-    const auto [repaired, warm] = timed(*make_optimiser("heddle"), problem);
+    const auto [repaired, warm] = timed(*make_optimiser("heddle"), problem, limit.warm);
     moves += static_cast<double>(repaired.moves.size()) / seeds;
     warm_time += warm / seeds;
+    late += warm > limit.warm ? 1 : 0;
     slowest_warm = std::max(slowest_warm, warm);
   }
   fmt::print(
@@ -121,8 +136,10 @@ int run(HardCase c, int seeds) {
         promised(c), at_most);
   if (broken > 0)
     fmt::print("  NOT KEPT {} times\n", broken);
+  if (late > 0)
+    fmt::print("  LATE {} times\n", late);
   std::fflush(stdout);
-  return broken;
+  return broken + late;
 }
 
 }  // namespace

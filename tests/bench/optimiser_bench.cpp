@@ -1,7 +1,6 @@
 // Max-min rates, the metric and the schemes. On 64 leaves x 32 spines x 32 NICs one subflow per NIC
 // is 2,048, eight are 16,384; on 512 x 64 x 32 eight are 131,072. Each subflow is a steering unit
-// of its own. Max-min rates, the metric and the schemes, on 64 leaves x 32 spines x 32 NICs: one
-// subflow per NIC is 2,048, eight are 16,384, each a steering unit of its own.
+// of its own.
 #include <benchmark/benchmark.h>
 
 #include <map>
