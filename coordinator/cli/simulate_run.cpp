@@ -100,11 +100,13 @@ Result<sim::Sweep> judge_import(const std::string& path) {
   row.at.concurrent = static_cast<std::uint32_t>(routed->demand.jobs.size());
   for (const FlowDemand& flow : routed->demand.flows)
     row.at.qps = std::max(row.at.qps, flow.subflows);
-  row.all.efficiency = evaluate(routed->topology, routed->links, routed->demand, routed->routing);
+  row.all.efficiency = evaluate(routed->topology, routed->links, routed->demand, routed->routing,
+                                routed->background);
   Problem problem;
   problem.topology = &routed->topology;
   problem.links = &routed->links;
   problem.demand = routed->demand;
+  problem.residual = routed->background;
   // Whoever made it may have steered every subflow by itself.
   problem.unit_of_subflow.resize(routed->routing.size());
   std::iota(problem.unit_of_subflow.begin(), problem.unit_of_subflow.end(), 0U);

@@ -100,7 +100,7 @@ std::string Router::exported(std::span<const std::uint32_t> jobs, const LinkStat
   Routing routing;
   for (const std::uint32_t slot : active.slots)
     routing.push_back(paths_[slot]);
-  return write_routing(*scenario_.topology, links, active.demand, routing);
+  return write_routing(*scenario_.topology, links, scenario_.background, active.demand, routing);
 }
 
 void Router::hash_missing(std::span<const std::uint32_t> jobs, const LinkState& links) {

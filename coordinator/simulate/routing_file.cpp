@@ -112,9 +112,14 @@ class Reader {
 
   RoutedDemand read() {
     Topology topology = read_fabric();
-    RoutedDemand result{
-        .topology = topology, .links = LinkState(topology), .demand = {}, .routing = {}};
+    RoutedDemand result{.topology = topology,
+                        .links = LinkState(topology),
+                        .background = {},
+                        .demand = {},
+                        .routing = {}};
     set_links(result);
+    if (list(file_, "flows", "the file").empty())
+      complain("there is no flow in the file, so there is nothing to judge");
     for (const Json& flow : list(file_, "flows", "the file"))
       add_flow(result, flow);
     number_phases(result.demand);
@@ -207,13 +212,28 @@ class Reader {
   void set_links(RoutedDemand& result) const {
     std::uint32_t cable = 0;
     for (const Json& link : file_["fabric"]["links"]) {
-      for (const char* direction : {"up", "down"})
+      for (const auto& [direction, id] : {std::pair("up", result.topology.uplink({cable})),
+                                          std::pair("down", result.topology.downlink({cable}))}) {
         if (!member(link, direction, "a link").is_boolean())
           complain("\"{}\" of a link is neither true nor false", direction);
-      result.links.set(result.topology.uplink({cable}), link["up"].get<bool>());
-      result.links.set(result.topology.downlink({cable}), link["down"].get<bool>());
+        result.links.set(id, link[direction].get<bool>());
+        if (link.contains("background_bps"))
+          set_background(result, id, link["background_bps"], direction);
+      }
       ++cable;
     }
+  }
+
+  static void set_background(RoutedDemand& result, LinkId id, const Json& background,
+                             const char* direction) {
+    constexpr const char* kOf = "\"background_bps\" of a link";
+    const Json& value = member(background, direction, kOf);
+    if (!value.is_number() ||
+        !(value.get<double>() >= 0 &&
+          value.get<double>() <= result.topology.capacity(id).bits_per_second))
+      complain("\"{}\" of {} must be a number from zero to the link's capacity", direction, kOf);
+    result.background.resize(result.topology.link_count());
+    result.background[id.value] = {value.get<double>()};
   }
 
   // One end of a flow: its NIC, and the attachment that its paths use if they name none.
@@ -332,7 +352,8 @@ class Reader {
 
 }  // namespace
 
-std::string write_routing(const Topology& topology, const LinkState& links, const Demand& demand,
+std::string write_routing(const Topology& topology, const LinkState& links,
+                          std::span<const Rate> background, const Demand& demand,
                           const Routing& routing) {
   Json fabric_links = Json::array(), nics = Json::array(), flows = Json::array();
   for (std::uint32_t c = 0; c < topology.cables().size(); ++c) {
@@ -343,6 +364,10 @@ std::string write_routing(const Topology& topology, const LinkState& links, cons
                             {"capacity_bps", topology[id].capacity.bits_per_second},
                             {"up", links.up(topology.uplink(id))},
                             {"down", links.up(topology.downlink(id))}});
+    if (!background.empty())
+      fabric_links.back()["background_bps"] = {
+          {"up", background[topology.uplink(id).value].bits_per_second},
+          {"down", background[topology.downlink(id).value].bits_per_second}};
   }
   const auto leaf_name = [&](NicId id) {
     return topology[topology[topology[id].attachments.front()].leaf].name;

@@ -2,14 +2,16 @@
 // did, and we what they did. Reading it is reading a stranger's file: every fault is an error that
 // names it. Pure; any thread.
 //
-//   {"fabric": {"links": [{"leaf", "spine", "cable", "capacity_bps", "up", "down"}],
+//   {"fabric": {"links": [{"leaf", "spine", "cable", "capacity_bps", "up", "down",
+//                          "background_bps": {"up", "down"}}],
 //               "nics": [{"name", "leaf", "capacity_bps",
 //                         "attachments": [{"leaf", "capacity_bps"}]}]},
 //    "flows": [{"job", "phase", "src", "dst", "src_leaf", "dst_leaf", "weight",
 //               "paths": [{"spine", "cable", "down_cable", "src_attachment", "dst_attachment"}]}]}
 //
 // A link entry is one cable: `cable` numbers those of one leaf and spine from 0, `up` and `down`
-// say whether its directions are alive. A flow has one path for each subflow. A path within a leaf
+// say whether its directions are alive, and `background_bps`, which may be left out, what other
+// traffic takes of each. A flow has one path for each subflow. A path within a leaf
 // has a null spine; an unroutable one is null itself. `cable` is the one up; `down_cable` the one
 // down, null where the spine's hash chooses; if it is not given it is the same number where there
 // is one, else the hash's choice. A flow's weight is in bytes.
@@ -19,8 +21,10 @@
 // not, it is the one on the flow's `src_leaf` or `dst_leaf`.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/core/efficiency.h"
 #include "common/core/result.h"
@@ -31,11 +35,14 @@ namespace heddle::sim {
 struct RoutedDemand {
   Topology topology;
   LinkState links;
+  std::vector<Rate> background;  // by link; empty: none
   Demand demand;
   Routing routing;
 };
 
-std::string write_routing(const Topology& topology, const LinkState& links, const Demand& demand,
+// `background`: by link; empty: none.
+std::string write_routing(const Topology& topology, const LinkState& links,
+                          std::span<const Rate> background, const Demand& demand,
                           const Routing& routing);
 Result<RoutedDemand> read_routing(std::string_view json);
 

@@ -55,7 +55,7 @@ TEST(RoutingFile, IsJudgedAsBeforeItWasWritten) {
     const Routing routing = make_optimiser(scheme)->place(made->problem, 1).routing;
     const Efficiency before = evaluate(made->topology, made->links, made->problem.demand, routing);
     const std::string text =
-        write_routing(made->topology, made->links, made->problem.demand, routing);
+        write_routing(made->topology, made->links, {}, made->problem.demand, routing);
     const auto read = read_routing(text);
     ASSERT_TRUE(read.has_value()) << read.error().message;
     const Efficiency after = evaluate(read->topology, read->links, read->demand, read->routing);
@@ -97,7 +97,7 @@ TEST(RoutingFile, KeepsWhichAttachmentsPathsUse) {
   for (const std::string_view scheme : {"ecmp", "greedy", "heddle"}) {
     const Routing routing = make_optimiser(scheme)->place(made->problem, 1).routing;
     const std::string text =
-        write_routing(made->topology, made->links, made->problem.demand, routing);
+        write_routing(made->topology, made->links, {}, made->problem.demand, routing);
     const auto read = read_routing(text);
     ASSERT_TRUE(read.has_value()) << read.error().message;
     EXPECT_EQ(read->routing, routing) << scheme;
@@ -113,7 +113,7 @@ TEST(RoutingFile, TheLeafOfAFlowSaysWhichAttachmentItsPathsUse) {
   const auto made = make_dual_case();
   const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
   Json file =
-      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+      Json::parse(write_routing(made->topology, made->links, {}, made->problem.demand, routing));
   Json& flow = file["flows"][5];
   flow["src_leaf"] = "leaf1";  // h2-2's second
   flow["paths"] = {{{"spine", "spine1"}, {"cable", 0}}, {{"spine", "spine2"}, {"cable", 0}}};
@@ -130,7 +130,7 @@ TEST(RoutingFile, PhasesThatNoFlowIsInAreNotJudged) {
   const auto made = make_case();
   const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
   Json file =
-      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+      Json::parse(write_routing(made->topology, made->links, {}, made->problem.demand, routing));
   for (std::size_t f = 0; f < file["flows"].size(); ++f)
     file["flows"][f]["phase"] = f % 2 == 0 ? 1023 : f % 3 == 0 ? 7 : 900;
   const auto read = read_routing(file.dump());
@@ -145,7 +145,7 @@ TEST(RoutingFile, MorePhasesThanCanBeJudgedAreRefused) {
   const auto made = make_case();
   const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
   Json file =
-      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+      Json::parse(write_routing(made->topology, made->links, {}, made->problem.demand, routing));
   Json flows = Json::array();
   for (std::uint32_t n = 0; n < 15'000; ++n) {
     Json flow = file["flows"][5];
@@ -159,11 +159,29 @@ TEST(RoutingFile, MorePhasesThanCanBeJudgedAreRefused) {
   EXPECT_THAT(read.error().message, HasSubstr("15000 flows in 15000 phases of 15 jobs"));
 }
 
+TEST(RoutingFile, KeepsWhatOtherTrafficTakes) {
+  const auto made = make_case();
+  std::vector<Rate> background(made->topology.link_count());
+  for (std::uint32_t i = 0; i < 2 * made->topology.cables().size(); ++i)
+    background[i] = {1e9 * (60 + i % 40)};
+  const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
+  const Efficiency before =
+      evaluate(made->topology, made->links, made->problem.demand, routing, background);
+  ASSERT_LT(before.worst,
+            evaluate(made->topology, made->links, made->problem.demand, routing).worst);
+  const auto read = read_routing(
+      write_routing(made->topology, made->links, background, made->problem.demand, routing));
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  const Efficiency after =
+      evaluate(read->topology, read->links, read->demand, read->routing, read->background);
+  EXPECT_EQ(before.ascending, after.ascending);
+}
+
 TEST(RoutingFile, HasTheKeysThatOthersReadItBy) {
   const auto made = make_case();
   const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
   const Json file =
-      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+      Json::parse(write_routing(made->topology, made->links, {}, made->problem.demand, routing));
   const Json& link = file["fabric"]["links"][0];
   for (const char* key : {"leaf", "spine", "cable", "capacity_bps", "up", "down"})
     EXPECT_TRUE(link.contains(key)) << key;
@@ -182,7 +200,7 @@ TEST(RoutingFile, TheShortFormIsEnough) {
   const auto made = make_case();
   const Routing routing = make_optimiser("greedy")->place(made->problem, 1).routing;
   Json file =
-      Json::parse(write_routing(made->topology, made->links, made->problem.demand, routing));
+      Json::parse(write_routing(made->topology, made->links, {}, made->problem.demand, routing));
   for (Json& nic : file["fabric"]["nics"])
     nic.erase("leaf");
   for (Json& flow : file["flows"]) {
@@ -199,8 +217,8 @@ class BadRoutingFile : public ::testing::Test {
  protected:
   BadRoutingFile() : made_(make_case()) {
     const Routing routing = make_optimiser("greedy")->place(made_->problem, 1).routing;
-    good_ =
-        Json::parse(write_routing(made_->topology, made_->links, made_->problem.demand, routing));
+    good_ = Json::parse(
+        write_routing(made_->topology, made_->links, {}, made_->problem.demand, routing));
   }
   std::string fault(const std::function<void(Json&)>& spoil) const {
     Json bad = good_;
@@ -246,6 +264,13 @@ TEST_F(BadRoutingFile, EveryFaultIsNamed) {
   EXPECT_THAT(
       fault([](Json& f) { f["fabric"]["nics"][1]["name"] = f["fabric"]["nics"][0]["name"]; }),
       HasSubstr("named twice"));
+  EXPECT_THAT(fault([](Json& f) { f["fabric"]["links"][0]["background_bps"] = 5; }),
+              HasSubstr("has no \"up\""));
+  EXPECT_THAT(fault([](Json& f) {
+                f["fabric"]["links"][0]["background_bps"] = {{"up", 0}, {"down", 1e12}};
+              }),
+              HasSubstr("to the link's capacity"));
+  EXPECT_THAT(fault([](Json& f) { f["flows"] = Json::array(); }), HasSubstr("nothing to judge"));
   EXPECT_EQ(read_routing("{").error().code, Errc::parse);
   EXPECT_EQ(read_routing("").error().code, Errc::parse);
 }
