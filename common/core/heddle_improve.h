@@ -40,6 +40,11 @@ class Improver {
   // Places a job that comes, and lets others make room for it, so that it gets all it can (`most`)
   // and they keep all they have. Whether that is possible; if not, nothing has changed.
   bool arrive(JobId job, std::span<const double> most);
+  // Whether every leaf has as many links, all of one capacity.
+  bool leaves_alike() {
+    prepare();
+    return leaves_alike_;
+  }
   // No more than that from now on.
   void allow(std::int64_t effort) { effort_ = std::min(effort_, effort); }
   // Raises that job alone.

@@ -214,7 +214,8 @@ class Solver {
       return true;
     }
     good_start_ = warm && good_start(improver.efficiencies());
-    if (good_start_)
+    // Where all leaves are alike the bound can be reached, and effort goes on until it is.
+    if (good_start_ && !improver.leaves_alike())
       improver.allow(budget(choices.size()) / kPartForRepair);
     if (improver.run(bounds().by_job) && warm)
       improver.undo_needless();
