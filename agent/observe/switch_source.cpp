@@ -53,6 +53,12 @@ Result<FlowReading> SwitchSource::read(Time now) {
   const Result<FlowReading> samples = samples_.read(now);
   if (!packets && !samples)
     return packets;
+  // Most leaves forward nothing in hardware that is sampled, and have nothing to join: a joined
+  // counter would begin where the packets' own stands.
+  if (!samples && samples.error().code == Errc::unobservable && joined_.empty()) {
+    packets_last_.clear();
+    return packets;
+  }
   // A source that is not there is no gap; one that failed to answer is.
   const auto gap = [](const Result<FlowReading>& reading) {
     return reading ? reading->gap : reading.error().code != Errc::unobservable;

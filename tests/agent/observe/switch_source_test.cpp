@@ -102,6 +102,30 @@ TEST_F(SwitchSourceTest, WhereHardwareTakesOverNoPacketIsCountedTwice) {
   EXPECT_EQ(report().flows.at(0).packets, 1U);
 }
 
+// As when the module is loaded. Of 70 packets 50 were counted before there were samples, and so
+// were all 30 of the flow that is silent now.
+TEST_F(SwitchSourceTest, WhereSamplesBeginLaterNoPacketIsCountedTwice) {
+  const Result<FlowReading> sampling = samples.reading;
+  samples.reading = fail(Errc::unobservable, "no psample");
+  packets.stands(7, "up1", 50);
+  packets.stands(8, "up1", 30);
+  EXPECT_EQ(report().flows.size(), 2U);
+  samples.reading = sampling;
+  samples.stands(7, "up1", 90);
+  packets.stands(7, "up1", 70);
+  const Report both = report();
+  ASSERT_EQ(both.flows.size(), 1U);
+  EXPECT_EQ(both.flows[0].packets, 20U);
+  EXPECT_FALSE(both.flows[0].reset);
+  samples.stands(7, "up1", 100);
+  EXPECT_EQ(report().flows.at(0).packets, 10U) << "of samples";
+  samples.reading = fail(Errc::unobservable, "no psample");
+  packets.stands(7, "up1", 75);
+  const Report after = report();
+  EXPECT_EQ(after.flows.at(0).packets, 5U);
+  EXPECT_FALSE(after.flows.at(0).reset);
+}
+
 TEST_F(SwitchSourceTest, ACounterThatBeganAgainIsAReset) {
   packets.stands(7, "up1", 50);
   EXPECT_FALSE(report().flows.at(0).reset);
