@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "agent/observe/directory_tree.h"
@@ -165,22 +167,29 @@ std::map<std::string, std::string> unpack(const std::filesystem::path& archive,
   return files;
 }
 
+// A file that others recorded; nothing if it is not at hand, and then what the project ships is
+// read.
+std::optional<std::filesystem::path> recorded(const std::string& file) {
+  const char* const data = std::getenv("HEDDLE_DATA");
+  const std::filesystem::path path = std::filesystem::path(data == nullptr ? "" : data) / file;
+  if (std::filesystem::exists(path))
+    return path;
+  std::printf("HEDDLE_DATA has no %s: on what the project ships only\n", file.c_str());
+  const DirectoryTree own(std::filesystem::path(HEDDLE_SOURCE_DIR) /
+                          "tests/agent/recordings/soft-roce-6.12/0/sys");
+  EXPECT_EQ(value(read_port_counters(own, "rxe1", 1), "out_of_sequence"), 0U);
+  EXPECT_FALSE(value(read_port_counters(own, "rxe1", 1), "tx_bytes"));
+  return std::nullopt;
+}
+
 // The tree of a machine with an hfi1, an mlx4 and an mlx5 device, as node exporters are tested
 // with.
 TEST(RdmaFiles, OfRealMachinesAreUnderstood) {
-  const char* const data = std::getenv("HEDDLE_DATA");
-  const std::filesystem::path archive =
-      std::filesystem::path(data == nullptr ? "" : data) / "procfs/sys_class_infiniband.ttar";
-  if (!std::filesystem::exists(archive)) {
-    std::printf("HEDDLE_DATA has no procfs: on what the project ships only\n");
-    const DirectoryTree own(std::filesystem::path(HEDDLE_SOURCE_DIR) /
-                            "tests/agent/recordings/soft-roce-6.12/0/sys");
-    EXPECT_EQ(value(read_port_counters(own, "rxe1", 1), "out_of_sequence"), 0U);
-    EXPECT_FALSE(value(read_port_counters(own, "rxe1", 1), "tx_bytes"));
+  const auto archive = recorded("procfs/sys_class_infiniband.ttar");
+  if (!archive)
     return;
-  }
   Files files;
-  files.files = unpack(archive, "fixtures/sys/class/infiniband/");
+  files.files = unpack(*archive, "fixtures/sys/class/infiniband/");
   ASSERT_GT(files.files.size(), 50U);
   const auto hfi1 = read_port_counters(files, "hfi1_0", 1);
   EXPECT_EQ(value(hfi1, "rx_bytes"), 4U * 345091702026U);
@@ -188,6 +197,49 @@ TEST(RdmaFiles, OfRealMachinesAreUnderstood) {
   EXPECT_TRUE(value(mlx4, "tx_bytes"));
   for (const char* device : {"hfi1_0", "mlx4_0", "mlx5_0"})
     EXPECT_FALSE(is_software(files, device));
+}
+
+// "PortXmitData:......36298026860928" is what sysfs shows as counters/port_xmit_data.
+std::map<std::string, std::string> files_of_perfquery(const std::filesystem::path& output) {
+  std::map<std::string, std::string> files;
+  std::ifstream in(output);
+  std::string port;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(":.");
+    if (colon == std::string::npos)
+      continue;
+    const std::string name = line.substr(0, colon);
+    const std::string text = line.substr(line.find_first_not_of('.', colon + 1));
+    if (name == "PortSelect")
+      port = text;
+    std::string file;
+    for (const char c : name) {
+      if (std::isupper(static_cast<unsigned char>(c)) != 0 && !file.empty())
+        file += '_';
+      file += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    files[fmt::format("mlx5_0/ports/{}/counters/{}", port, file)] = text;
+  }
+  return files;
+}
+
+// Both ports of a machine on InfiniBand, as an exporter of such counters is tested with: far beyond
+// 32 bits.
+TEST(RdmaFiles, CountWhatRealPortsHaveCountedForMonths) {
+  const auto output = recorded("infiniband_exporter/perfquery-x_2ports.out");
+  if (!output)
+    return;
+  Files files;
+  files.files = files_of_perfquery(*output);
+  ASSERT_GT(files.files.size(), 40U);
+  EXPECT_EQ(read_port_counters(files, "mlx5_0", 1),
+            (std::vector<CounterValue>{{"rx_bytes", 4U * 12279028775751, false},
+                                       {"tx_bytes", 4U * 36298026860928, false},
+                                       {"tx_wait", 22730501, false}}));
+  EXPECT_EQ(read_port_counters(files, "mlx5_0", 2),
+            (std::vector<CounterValue>{{"rx_bytes", 4U * 39078804993378, false},
+                                       {"tx_bytes", 4U * 26006570014026, false},
+                                       {"tx_wait", 36510964, false}}));
 }
 
 }  // namespace
