@@ -138,7 +138,8 @@ TEST(Sweep, HeddleReachesTheBoundInEveryEpochOfThePublicJobs) {
   SweepSpec spec;
   if (const auto folder = sim::testing::paper_folder(4))
     spec.job_folders = {*folder};
-  spec.spines_down = {0, 8};
+  spec.spines_down = {0, 1, 8};
+  spec.qps = {1, 8};
   spec.schemes = {"greedy", "edge-colouring", "heddle"};
   spec.cell.solves = 1;
   for (const Verdict& verdict : judge(run(spec).rows)) {
@@ -177,6 +178,21 @@ TEST(Sweep, SaysWhatIsWrong) {
   EXPECT_THAT(fault(spec), HasSubstr("/nonexistent.yaml"));
 }
 
+TEST(Sweep, ACellThatIsTooLongIsNamed) {
+  SweepSpec spec = small();
+  spec.cell.timeline.most_epochs = 1;
+  spec.threads = 3;
+  EXPECT_THAT(fault(spec), HasSubstr("GPT_3-data2, 1 job, seed 1, ecmp: more than 1 placements"));
+}
+
+TEST(Sweep, APeriodThatIsTooShortIsRefusedBeforeAnythingRuns) {
+  SweepSpec spec = small();
+  spec.cell.timeline.period = 1us;
+  EXPECT_THAT(fault(spec), HasSubstr("period: with 15 s to simulate at least 0.3 ms"));
+  spec.cell.timeline.period = 1s;
+  EXPECT_EQ(fault(spec), "no fault");
+}
+
 TEST(Sweep, JobFilesThatNeedMoreNicsThanTheFabricHasAreRefused) {
   const auto folder = sim::testing::paper_folder(2);
   if (!folder)
@@ -202,7 +218,7 @@ TEST(Sweep, ACutOffLeafIsReported) {
   Scenario scenario = make_scenario(topology, {.name = "w", .jobs = {cut, whole}}, at, options);
   scenario.failed.assign(topology.leaves()[0].cables.begin(), topology.leaves()[0].cables.end());
   const Row row =
-      run_cell(scenario, *make_optimiser("heddle"), at, options, bound_of_all(scenario));
+      *run_cell(scenario, *make_optimiser("heddle"), at, options, bound_of_all(scenario));
   EXPECT_EQ(row.all.efficiency.by_job, (std::vector<double>{0.0, 1.0}));
   EXPECT_EQ(row.all.bound.efficiency, 0.0);
   EXPECT_EQ(row.stalled, 2U);
