@@ -5,6 +5,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -67,7 +68,8 @@ void settle(Typed& typed) {
     typed.seconds = is_hard(spec) ? kHardSeconds : kDefaultSeconds;
   spec.cell.timeline.end = from_seconds(typed.seconds);
   spec.cell.timeline.keep_starts = !typed.together;
-  spec.cell.timeline.period = from_seconds(typed.period_ms / 1e3);
+  if (typed.period_ms > 0)  // however short it is, it is not none
+    spec.cell.timeline.period = std::max(Duration(1), from_seconds(typed.period_ms / 1e3));
   if (typed.fail_at >= 0)
     spec.cell.fail_at = from_seconds(typed.fail_at);
   if (typed.recover_at >= 0)
@@ -163,7 +165,8 @@ void add_time(CLI::App& app, Typed& typed) {
       ->type_name("N");
   app.add_flag("--together", typed.together, "All jobs start at zero, whatever their files say");
   app.add_option("--period", typed.period_ms,
-                 "Place flows every so often, not when jobs begin or end to communicate")
+                 "Place flows every so often, at most 50,000 times, not when jobs begin or "
+                 "end to communicate")
       ->type_name("MILLISECONDS")
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("--fail-at", typed.fail_at,

@@ -133,8 +133,8 @@ Bound bound_of_all(const Scenario& scenario) {
   return bound_of(problem, BoundEffort::linear);
 }
 
-Row run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinates& at,
-             const CellOptions& options, const Bound& bound) {
+Result<Row> run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinates& at,
+                     const CellOptions& options, const Bound& bound) {
   Row row{.scheme = std::string(scheme.name()), .at = at};
   for (const SimJob& job : scenario.workload.jobs)
     row.flows += job.flows.size();
@@ -159,7 +159,10 @@ Row run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinate
     const TimelineOptions timeline = timeline_options(scenario, options);
     if (options.fail_at)
       over_time.failed.clear();
-    add_timeline(row, simulate(over_time, scheme, timeline));
+    Result<Timeline> played = simulate(over_time, scheme, timeline);
+    if (!played)
+      return tl::unexpected(played.error());
+    add_timeline(row, *std::move(played));
   }
   return row;
 }

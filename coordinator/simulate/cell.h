@@ -72,7 +72,8 @@ Scenario make_scenario(const Topology& topology, Workload workload, const Coordi
 // its time.
 Bound bound_of_all(const Scenario& scenario);
 
-Row run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinates& at,
-             const CellOptions& options, const Bound& bound);
+// Errc::unsupported: timeline.h.
+Result<Row> run_cell(const Scenario& scenario, const Optimiser& scheme, const Coordinates& at,
+                     const CellOptions& options, const Bound& bound);
 
 }  // namespace heddle::sim

@@ -13,6 +13,7 @@
 #include "coordinator/import/fabric_file.h"
 #include "coordinator/simulate/ilp.h"
 #include "coordinator/simulate/paper_files.h"
+#include "coordinator/simulate/verdict.h"
 
 namespace heddle::sim {
 namespace {
@@ -156,6 +157,13 @@ Result<void> check(const SweepSpec& spec) {
     return fail(Errc::invalid_argument, "background: a share from 0 to below 1");
   if (!std::ranges::all_of(spec.qps, [](std::uint32_t q) { return q > 0 && q <= kMostQps; }))
     return fail(Errc::invalid_argument, fmt::format("queue pairs: from 1 to {}", kMostQps));
+  const TimelineOptions& time = spec.cell.timeline;
+  if (time.period.count() > 0 &&
+      static_cast<std::uint64_t>(time.end / time.period) > time.most_epochs)
+    return fail(Errc::invalid_argument, fmt::format("period: with {} s to simulate at least {} ms",
+                                                    static_cast<double>(time.end.count()) / 1e9,
+                                                    static_cast<double>(time.end.count()) / 1e6 /
+                                                        static_cast<double>(time.most_epochs)));
   for (const std::string& scheme : spec.schemes)
     if (make_scheme(scheme) == nullptr)
       return fail(Errc::invalid_argument, fmt::format("no scheme is called '{}'; there are {}",
@@ -197,16 +205,34 @@ Result<Sweep> run_sweep(const SweepSpec& spec, const Progress& progress) {
 
   sweep.rows.resize(tasks.size());
   std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
   std::mutex reporting;
   std::size_t done = 0;
+  std::optional<Error> first_error;
+  std::size_t erroneous = tasks.size();  // the first of them, whatever thread is faster
   const auto work = [&] {
-    for (std::size_t t = next++; t < tasks.size(); t = next++) {
+    // Whoever has taken a task ends it, so that the first error is the same with any number of
+    // threads.
+    while (!failed) {
+      const std::size_t t = next++;
+      if (t >= tasks.size())
+        return;
       Cell& cell = (*cells)[tasks[t].cell];
       std::call_once(*cell.bounded, [&cell] { cell.bound = bound_of_all(cell.scenario); });
       const std::unique_ptr<Optimiser> scheme = make_scheme(tasks[t].scheme);
       HEDDLE_CHECK(scheme != nullptr);
-      sweep.rows[t] = run_cell(cell.scenario, *scheme, cell.at, spec.cell, cell.bound);
+      Result<Row> row = run_cell(cell.scenario, *scheme, cell.at, spec.cell, cell.bound);
       const std::scoped_lock lock(reporting);
+      if (!row) {
+        failed = true;
+        if (t < erroneous) {
+          erroneous = t;
+          first_error = {row.error().code, fmt::format("{}, {}: {}", describe(cell.at),
+                                                       tasks[t].scheme, row.error().message)};
+        }
+        return;
+      }
+      sweep.rows[t] = *std::move(row);
       ++done;
       if (progress)
         progress(done, tasks.size());
@@ -220,6 +246,8 @@ Result<Sweep> run_sweep(const SweepSpec& spec, const Progress& progress) {
     others.emplace_back(work);
   work();
   others.clear();
+  if (first_error)
+    return tl::unexpected(*std::move(first_error));
   return sweep;
 }
 

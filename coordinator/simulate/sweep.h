@@ -40,7 +40,7 @@ struct Sweep {
 using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
 // Errc::invalid_argument, parse, not_found or io for what is wrong in the spec and the files that
-// it names.
+// it names; Errc::unsupported for a cell that is too long (timeline.h).
 Result<Sweep> run_sweep(const SweepSpec& spec, const Progress& progress);
 
 // All that this program knows.

@@ -1,5 +1,7 @@
 #include "coordinator/simulate/timeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -68,10 +70,16 @@ class Run {
       timers_.push({0, TimerKind::reroute, 0});
   }
 
-  Timeline play() {
+  Result<Timeline> play() {
     while (advance()) {
       ++result_.events;
       settle();
+      if (result_.epochs.size() > options_.most_epochs)
+        return too_much(options_.most_epochs, "placements");
+      if (result_.completion_ms.size() > options_.most_transfers)
+        return too_much(options_.most_transfers, "transfers");
+      if (result_.events > options_.most_instants)
+        return too_much(options_.most_instants, "events");
     }
     for (std::uint32_t flow = 0; flow < transfers_.size(); ++flow)
       if (transfers_[flow].active && rates_.rate(flow) <= 0.0)
@@ -80,6 +88,17 @@ class Run {
   }
 
  private:
+  tl::unexpected<Error> too_much(std::uint64_t most, std::string_view what) const {
+    const auto busiest =
+        std::ranges::max_element(result_.communication, {}, &std::vector<Duration>::size);
+    const auto job = static_cast<std::size_t>(busiest - result_.communication.begin());
+    return fail(Errc::unsupported,
+                fmt::format("more than {} {} within {} s of simulated time, with {} iterations of "
+                            "{}: make its flows larger, or simulate less time or fewer iterations",
+                            most, what, static_cast<double>(now_) / 1e9, busiest->size(),
+                            scenario_.workload.jobs[job].name));
+  }
+
   // Goes to the next instant at which something happens and lets it happen. False if nothing will.
   bool advance() {
     std::int64_t next = rates_.next_end();
@@ -245,8 +264,8 @@ class Run {
 
 }  // namespace
 
-Timeline simulate(const Scenario& scenario, const Optimiser& scheme,
-                  const TimelineOptions& options) {
+Result<Timeline> simulate(const Scenario& scenario, const Optimiser& scheme,
+                          const TimelineOptions& options) {
   return Run(scenario, scheme, options).play();
 }
 

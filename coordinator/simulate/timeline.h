@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/core/optimiser.h"
+#include "common/core/result.h"
 #include "coordinator/simulate/router.h"
 
 namespace heddle::sim {
@@ -26,6 +27,11 @@ struct TimelineOptions {
   Duration period{};
   bool keep_starts{true};  // false: all jobs start at zero
   std::vector<LinkEvent> events{};
+  // A run keeps a record of each placement and transfer. Beyond so many, which is far more than
+  // jobs that train make, it is given up: flows of a few bytes would fill the memory in no time.
+  std::uint64_t most_epochs{50'000};
+  std::uint64_t most_transfers{50'000'000};
+  std::uint64_t most_instants{20'000'000};
 };
 
 struct Timeline {
@@ -39,7 +45,9 @@ struct Timeline {
   std::uint64_t events{};   // instants at which something happened
 };
 
-Timeline simulate(const Scenario& scenario, const Optimiser& scheme,
-                  const TimelineOptions& options);
+// Errc::unsupported where the run would be longer than the options allow, with the job that made it
+// so.
+Result<Timeline> simulate(const Scenario& scenario, const Optimiser& scheme,
+                          const TimelineOptions& options);
 
 }  // namespace heddle::sim

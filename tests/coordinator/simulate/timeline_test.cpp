@@ -30,7 +30,9 @@ Timeline play(const Topology& topology, Workload workload, std::string_view sche
   scenario.workload = std::move(workload);
   scenario.qps = qps;
   scenario.steering = qps > 1 ? Steering::queue_pair : Steering::flow;
-  return simulate(scenario, *make_optimiser(scheme), options);
+  auto timeline = simulate(scenario, *make_optimiser(scheme), options);
+  EXPECT_TRUE(timeline.has_value()) << timeline.error().message;
+  return *std::move(timeline);
 }
 
 void expect_anchor(const Timeline& timeline, std::size_t iterations) {
@@ -146,7 +148,7 @@ TEST(Timeline, ALeafThatIsCutOffStallsItsTransfersAndEndsTheRun) {
   scenario.workload = two_transfers(1.25e9, 1.25e9);
   for (const CableId cable : topology.leaves()[0].cables)
     scenario.failed.push_back(cable);
-  const Timeline timeline = simulate(scenario, *make_optimiser("greedy"), {});
+  const Timeline timeline = *simulate(scenario, *make_optimiser("greedy"), {});
   EXPECT_EQ(timeline.stalled, 2U);
   EXPECT_TRUE(timeline.communication[0].empty());
   ASSERT_EQ(timeline.epochs.size(), 1U);
@@ -186,6 +188,32 @@ TEST(Timeline, HalvingDoublingTakesAsLongAsItsExchanges) {
   const Timeline timeline =
       play(topology, {.name = "w", .jobs = {job}}, "greedy", {.iterations = 1});
   EXPECT_EQ(timeline.communication[0], std::vector<Duration>{120ms});
+}
+
+// Flows of one byte and no computing between them: millions of each for a second. What a run
+// records of them is bounded, and whoever asked for it is told which job it was.
+TEST(Timeline, FlowsTooSmallToSimulateAreAnErrorThatNamesTheirJob) {
+  const Topology topology = two_leaves(2);
+  Scenario scenario;
+  scenario.topology = &topology;
+  scenario.workload = two_transfers(1.25e9, 1.25e9);
+  SimJob tiny{.name = "tiny", .flows = {{NicId{2}, NicId{0}}}};
+  tiny.iteration = {{.compute = {}, .groups = {{.rounds = {{.transfers = {{0, 1.0}}}}}}}};
+  scenario.workload.jobs.push_back(tiny);
+  const auto fault = [&](const TimelineOptions& options) {
+    const auto timeline = simulate(scenario, *make_optimiser("greedy"), options);
+    EXPECT_FALSE(timeline.has_value());
+    return timeline ? Error{} : timeline.error();
+  };
+  const Error epochs = fault({.end = 1s, .most_epochs = 100});
+  EXPECT_EQ(epochs.code, Errc::unsupported);
+  EXPECT_THAT(epochs.message, ::testing::HasSubstr("more than 100 placements within"));
+  EXPECT_THAT(epochs.message, ::testing::HasSubstr("iterations of tiny"));
+  // Placed seldom, they still end.
+  EXPECT_THAT(fault({.end = 1s, .period = 500ms, .most_transfers = 1000}).message,
+              ::testing::HasSubstr("more than 1000 transfers"));
+  EXPECT_THAT(fault({.end = 1s, .period = 500ms, .most_instants = 1000}).message,
+              ::testing::HasSubstr("more than 1000 events"));
 }
 
 // q subflows over both spines carry what one path cannot.
