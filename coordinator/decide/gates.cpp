@@ -173,11 +173,13 @@ Duration presence_patience(const Measures& before, Duration least) {
 Gate judge_presence(const Measures& before, const Measures& now, Duration watched,
                     Duration patience) {
   Findings findings("jobs");
+  std::size_t run = 0;
   const std::set<std::string> taken = taken_over(before, now);
   for (const auto& [name, was] : before.jobs) {
     const auto is = now.jobs.find(name);
     if (is != now.jobs.end() && is->second.sent) {
       findings.good(0, name + " runs");
+      ++run;
       continue;
     }
     if (!was.hosts.empty() && std::ranges::includes(taken, was.hosts))
@@ -193,7 +195,10 @@ Gate judge_presence(const Measures& before, const Measures& now, Duration watche
           "{}: sent before, and nothing now; if it has ended, 'heddle rollout resume' tries again",
           name));
   }
-  return std::move(findings).finish(kNoJob);
+  Gate gate = std::move(findings).finish(kNoJob);
+  if (gate.verdict == Verdict::good && run > 1)
+    gate.seen = fmt::format("all {} run", run);
+  return gate;
 }
 
 const char* to_string(Verdict verdict) {

@@ -104,6 +104,8 @@ TEST_F(Presence, AJobThatSendsIsThere) {
   EXPECT_EQ(judge().verdict, Verdict::good);
   EXPECT_EQ(judge().seen, "ring-a runs");
   EXPECT_EQ(judge(0s).verdict, Verdict::good);
+  before.jobs["ring-b"] = now.jobs["ring-b"] = now.jobs["ring-a"];
+  EXPECT_EQ(judge().seen, "all 2 run");
 }
 
 TEST_F(Presence, AJobThatStoppedFailsTheGateWhetherItIsStillKnownOrNot) {
