@@ -182,7 +182,7 @@ TEST(Sweep, ACellThatIsTooLongIsNamed) {
   SweepSpec spec = small();
   spec.cell.timeline.most_epochs = 1;
   spec.threads = 3;
-  EXPECT_THAT(fault(spec), HasSubstr("GPT_3-data2, 1 job, seed 1, ecmp: more than 1 placements"));
+  EXPECT_THAT(fault(spec), HasSubstr("GPT_3-data2, 3 jobs, seed 1, ecmp: more than 1 placements"));
 }
 
 TEST(Sweep, APeriodThatIsTooShortIsRefusedBeforeAnythingRuns) {
