@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "agent/observe/module_life.h"
 #include "agent/observe/qp_layout.h"
 // The embedded program needs the first of these.
 // clang-format off
@@ -73,16 +74,15 @@ class KprobeWatch::Impl {
   Impl& operator=(const Impl&) = delete;
   ~Impl() { stop(); }
 
-  // Begins to watch; nothing is done if it watches.
+  // Begins to watch, or says why not; nothing is done while RDMA's module stays as it is. The
+  // kernel says nothing to whoever watched a module that was unloaded, and does not go on when it
+  // is loaded again, perhaps with its types laid out in another way.
   void start() {
-    if (link_ != nullptr)
+    const bool core_changed = core_.changed();
+    if (!types_.changed() && !core_changed)
       return;
-    // Both are the same as at the last attempt until a module is loaded.
-    const bool core_there = exists("/sys/module/ib_core");
-    if (tried_ && core_there == core_was_there_)
-      return;
-    tried_ = true;
-    core_was_there_ = core_there;
+    consume();
+    stop();
     if (const Result<void> started = load(); !started) {
       stop();
       reason_ = started.error().message;
@@ -93,12 +93,16 @@ class KprobeWatch::Impl {
   const std::string& reason() const { return reason_; }
 
   std::vector<QpConnection> take() {
-    if (ring_ != nullptr)
-      ring_buffer__consume(ring_);
+    consume();
     return std::exchange(taken_, {});
   }
 
  private:
+  void consume() {
+    if (ring_ != nullptr)
+      ring_buffer__consume(ring_);
+  }
+
   Result<void> load() {
     libbpf_set_print(nullptr);
     const Result<heddle_qp_layout> layout = layout_of_this_kernel();
@@ -160,8 +164,8 @@ class KprobeWatch::Impl {
   qp_connect* skeleton_{};
   bpf_link* link_{};
   ring_buffer* ring_{};
-  bool tried_{};
-  bool core_was_there_{};
+  ModuleLife core_{"/sys/module/ib_core"};
+  ModuleLife types_{"/sys/kernel/btf/ib_core"};  // which come a little later
   std::string reason_;
   std::vector<QpConnection> taken_;
 };

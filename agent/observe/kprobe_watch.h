@@ -19,7 +19,8 @@ class KprobeWatch final : public ConnectionWatch {
   KprobeWatch(const KprobeWatch&) = delete;
   KprobeWatch& operator=(const KprobeWatch&) = delete;
 
-  // Begins to watch if it does not yet, as RDMA's module may have been loaded meanwhile.
+  // Begins to watch if it does not yet, as RDMA's module may have been loaded meanwhile, or
+  // unloaded and loaded again.
   SourceCapability probe() override;
   std::vector<QpConnection> take() override;
 

@@ -90,6 +90,7 @@ inline const std::vector<Rule>& rules() {
       {"agent/observe/qp_", kCore, kText + Words{"linux/", "bpf/"}},
       {"agent/observe/kprobe_", kCore + Words{"agent/report/"},
        kText + Words{"bpf/", "qp_connect.skel.h", "sys/stat.h"}},
+      {"agent/observe/module_life", {}, {"sys/stat.h"}},
       {"agent/observe/ethtool_", kCore + Words{"agent/report/"}, kText + kPosix + Words{"linux/"}},
       {"agent/observe/roce_egress", {}, {"linux/", "bpf/"}},
       {"agent/observe/attributes", {}, {"linux/netlink.h"}},
