@@ -71,7 +71,7 @@ TEST(Optimiser, IsFoundByItsName) {
   EXPECT_EQ(make_optimiser("best"), nullptr);
 }
 
-// Leaf 1 has three units, so its set comes first; each takes the first spine whose busier link is
+// Leaf 1 has three units, so its set comes first; each takes the first spine whose emptier link is
 // least busy. Then leaf 2's flow to leaf 3 finds spine 1 and 2 busy downwards with one each, spine
 // 3 not.
 TEST(Greedy, PlacesTheLargestSetFirstOnTheLeastBusySpine) {
@@ -128,9 +128,9 @@ TEST(Greedy, KeepsItsBoundOn3000RandomInstances) {
       if (routing[f].crosses_core()) {
         const std::uint32_t both = out[leaf(problem.demand.flows[f].source)] +
                                    in[leaf(problem.demand.flows[f].destination)];
-        const std::uint32_t busier = std::min(load[fabric.uplink(routing[f].up).value],
-                                              load[fabric.downlink(routing[f].down).value]);
-        ASSERT_LE(busier, (both - 2) / m + 1) << "seed " << kSeed << " instance " << instance;
+        const std::uint32_t emptier = std::min(load[fabric.uplink(routing[f].up).value],
+                                               load[fabric.downlink(routing[f].down).value]);
+        ASSERT_LE(emptier, (both - 2) / m + 1) << "seed " << kSeed << " instance " << instance;
       }
   }
 }
