@@ -42,6 +42,13 @@ std::optional<std::vector<NicId>> place_copies(const Shape& shape, NicPool& pool
   return nics;
 }
 
+// Whether the fabric, all of it free, has NICs enough; counted in numbers that no input overflows.
+bool can_fit(const Shape& shape, const Topology& topology) {
+  const std::uint64_t nics = topology.nics().size();
+  const std::uint64_t size = std::uint64_t{shape.model.tensor} * shape.model.pipeline;
+  return size <= nics && shape.data <= nics / size;
+}
+
 // Adds what the collectives of one kind send; all groups of a step run at once and share the phases
 // from `phase`.
 std::uint32_t add_communication(CollectiveBuilder& builder, const Shape& shape, Communication kind,
@@ -118,6 +125,8 @@ Result<Workload> make_model_jobs(const PresetSpec& spec, const Topology& topolog
         shape.model.tensor = spec.tensor == 0 ? candidate.tensor : spec.tensor;
         shape.model.pipeline = spec.pipeline == 0 ? candidate.pipeline : spec.pipeline;
       }
+      if (!can_fit(shape, topology))
+        continue;
       const auto nics = place_copies(shape, pool, random);
       if (!nics)
         continue;

@@ -171,6 +171,23 @@ TEST(Preset, SaysWhatIsWrong) {
   EXPECT_THAT(make_preset(spec, topology).error().message, HasSubstr("two copies"));
 }
 
+// 65,536 x 65,536 GPUs are none in 32 bits.
+TEST(Preset, SizesBeyondTheFabricAreRefusedHoweverLarge) {
+  const Topology topology = fabric();
+  for (const auto& [tensor, pipeline, data] :
+       {std::tuple(65536U, 65536U, 2U), std::tuple(65536U, 65536U, 4'000'000'000U),
+        std::tuple(1U, 1U, 4'000'000'000U), std::tuple(8U, 8U, 33U), std::tuple(2049U, 1U, 2U)}) {
+    PresetSpec spec;
+    spec.name = "model";
+    spec.tensor = tensor;
+    spec.pipeline = pipeline;
+    spec.data = data;
+    const auto workload = make_preset(spec, topology);
+    ASSERT_FALSE(workload.has_value()) << tensor << " x " << pipeline << " x " << data;
+    EXPECT_THAT(workload.error().message, HasSubstr("not one job"));
+  }
+}
+
 TEST(Fabric, OversubscriptionTakesUplinksAway) {
   FabricSpec spec;
   spec.oversubscription = 2;
