@@ -44,8 +44,9 @@ inline const Words kAdapters{"agent/netlink/",
 inline const Words kMayIncludeAdapters{"agent/main.cpp", "coordinator/main.cpp",
                                        "coordinator/cli/zmq_line.cpp"};
 
-inline const Words kPosix{"arpa/",    "net/",     "netinet/", "sys/",     "fcntl.h", "fnmatch.h",
-                          "getopt.h", "malloc.h", "poll.h",   "signal.h", "time.h",  "unistd.h"};
+inline const Words kPosix{"arpa/",    "net/",      "netinet/", "sys/",     "endian.h",
+                          "fcntl.h",  "fnmatch.h", "getopt.h", "malloc.h", "poll.h",
+                          "signal.h", "time.h",    "unistd.h"};
 
 inline Words operator+(Words a, const Words& b) {
   a.insert(a.end(), b.begin(), b.end());
