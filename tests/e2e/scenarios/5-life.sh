@@ -49,33 +49,35 @@ foreign_stands() { foreign | diff /tmp/foreign -; }
 # survives WORDS BLOCK: the guide's block, while pings and transfers take the pinned paths. The agent is another process
 # then, the pins are the same, none was away for a moment, and no packet was lost.
 survives() {
-  local words=$1 block=$2 pings before process
+  local words=$1 block=$2 pings last before process
   say "$words"
   before=$(trouble) process=$(systemctl show -P MainPID heddle-agent-leaf1)
   ours >/tmp/ours
   ip -n leaf1 -N monitor route rule nexthop >/tmp/monitor.log 2>&1 &
   monitor=$!
-  rm -f /tmp/stop
-  # In bundles, each of which waits for its last answer.
-  while [ ! -e /tmp/stop ]; do ping -q -c 40 -i 0.05 -W 3 -I 10.1.1.2 10.2.1.2; done >/tmp/ping.log 2>&1 &
+  ping -i 0.05 -I 10.1.1.2 10.2.1.2 >/tmp/ping.log 2>&1 &
   pings=$!
   guide "$block"
   eventually 30 "the agents are known, with all that was planned" holds '.agents.connected == 3 and .agents.converged >= 2' status
-  touch /tmp/stop
-  wait $pings
-  kill $monitor
-  wait $monitor 2>/dev/null
+  last=$(awk -F 'icmp_seq=' 'NF > 1 {split($2, seq, " ")} END {print seq[1]}' /tmp/ping.log)
+  check "pings were answered all the time" test "$last" -gt 200
+  eventually 10 "none of $last pings was lost" all_answered "$last"
+  kill $pings $monitor
+  wait $pings $monitor 2>/dev/null
   check "the agents were restarted" test "$(systemctl show -P MainPID heddle-agent-leaf1)" != "$process"
   check "the pins are the same" sh -c "ip -n leaf1 -N route show table all | grep 'proto 205' | sed 's/ nhid [0-9]*//' | sort | diff /tmp/ours -"
   never "none was taken away meanwhile" grep '^Deleted.*proto 205' /tmp/monitor.log
-  check "no ping was lost of $(lost_of)" test "$(lost_of | cut -d' ' -f2)" = 0
   check "no packet of the transfers came out of order, no retry was exceeded" test "$(trouble)" = "$before"
   check "the configuration is the operator's" sh -c 'grep -q "^node: host1" /etc/heddle/agent.yaml && grep -q "^listen: tcp://10.255.0.1:7117" /etc/heddle/coordinator.yaml'
   check "the database is kept: the plans of the former reigns are there" heddle plan show "$plan"
   check "both transfers go on" running
 }
-# How many pings there were, and how many stayed without an answer.
-lost_of() { awk '/packets transmitted/ {sent += $1; got += $4} END {print sent ": " sent - got}' /tmp/ping.log; }
+# all_answered N: the first so many pings; an answer that is late on a slow machine is not lost.
+all_answered() {
+  awk -F 'icmp_seq=' -v n="$1" 'NF > 1 {split($2, seq, " "); seen[seq[1]] = 1}
+    END {for (i = 1; i <= n; ++i) if (!(i in seen)) missing = missing " " i
+         print "without an answer:" missing; exit missing != ""}' /tmp/ping.log
+}
 plan=$(plan_version)
 PACKAGES=/host/packages/newer survives "upgrade" upgrade
 check "it is the newer version" sh -c 'dpkg-query -W -f "\${Version}\n" heddle-agent heddle-coordinator heddle | sort -u | grep -qx 0.1.1-1'
