@@ -1,6 +1,6 @@
-// What a machine with RDMA told is told again; the reports that come of it are the recorded ones,
-// octet for octet. To record the reports again after a change that is meant:
-//   HEDDLE_RECORD_EXPECTED=1 build/dev/tests/test_agent --gtest_filter='RdmaReplay.*'
+// What a machine with RDMA, or a leaf that samples, told is told again; the reports that come of it
+// are the recorded ones, octet for octet. To record the reports again after a change that is meant:
+//   HEDDLE_RECORD_EXPECTED=1 build/dev/tests/test_agent --gtest_filter='*Replay.*'
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +12,10 @@
 
 #include "agent/observe/directory_tree.h"
 #include "agent/observe/flow_merger.h"
+#include "agent/observe/psample_message.h"
 #include "agent/observe/rdma_observer.h"
 #include "agent/observe/recorder.h"
+#include "agent/observe/sampled_flows.h"
 #include "agent/report/reporter.h"
 #include "common/wire/codec.h"
 
@@ -133,12 +135,43 @@ std::string octets_of(const std::vector<Report>& reports) {
   return all;
 }
 
-TEST(RdmaReplay, OfSoftRoceGivesTheExpectedReportsOctetForOctet) {
-  const std::string all = octets_of(replay(kSoftRoce));
-  const fs::path expected = kSoftRoce / "expected";
+void expect_octets(const std::vector<Report>& reports, const fs::path& expected) {
+  const std::string all = octets_of(reports);
   if (std::getenv("HEDDLE_RECORD_EXPECTED") != nullptr)
     std::ofstream(expected, std::ios::binary) << all;
   EXPECT_TRUE(all == text_of(expected)) << "the reports changed";
+}
+
+TEST(RdmaReplay, OfSoftRoceGivesTheExpectedReportsOctetForOctet) {
+  expect_octets(replay(kSoftRoce), kSoftRoce / "expected");
+}
+
+// A leaf's samples of one ib_write_bw, half of them in each of two intervals.
+TEST(PsampleReplay, GivesTheExpectedReportsOctetForOctet) {
+  const fs::path folder = fs::path(HEDDLE_SOURCE_DIR) / "tests/agent/observe/psample";
+  std::vector<std::string> messages;
+  for (int i = 0; fs::exists(folder / std::to_string(i)); ++i)
+    messages.push_back(text_of(folder / std::to_string(i)));
+  ASSERT_GE(messages.size(), 20U);
+  SampledFlows flows;
+  Time now(std::chrono::seconds(100));
+  Reporter reporter(now, true);
+  std::vector<Report> reports;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const auto sample = parse_sample(std::as_bytes(std::span(messages[i])));
+    ASSERT_TRUE(sample);
+    flows.watch({{sample->out_port, "up1"}}, {});
+    flows.add(*sample, now);
+    if (i + 1 == messages.size() / 2 || i + 1 == messages.size()) {
+      now += std::chrono::seconds(1);
+      reports.push_back(
+          reporter.report(now, WallTime(now.time_since_epoch()), flows.read(now), {}));
+    }
+  }
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0].flows.size(), 1U);
+  EXPECT_EQ(reports[1].flows.size(), 1U);
+  expect_octets(reports, folder / "expected");
 }
 
 // Records again what a recording tells, on a machine whose drivers count besides.
