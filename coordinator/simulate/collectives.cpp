@@ -42,18 +42,37 @@ std::uint32_t CollectiveBuilder::halving_doubling(std::span<const NicId> members
   if (members.size() < 2)
     return 0;
   const auto n = std::bit_floor(static_cast<std::uint32_t>(members.size()));
+  const auto pairs = static_cast<std::uint32_t>(members.size()) - n;
   Group group;
   std::uint32_t phase = first_phase;
+  std::vector<NicId> active;
+  Round fold{.phase = phase}, unfold;
+  for (std::uint32_t pair = 0; pair < pairs; ++pair) {
+    const NicId folded = members[2 * pair], kept = members[2 * pair + 1];
+    fold.transfers.push_back({flow(folded, kept), bytes});
+    unfold.transfers.push_back({flow(kept, folded), bytes});
+    active.push_back(kept);
+  }
+  active.insert(active.end(), members.begin() + 2 * pairs, members.end());
+  if (pairs > 0) {
+    group.rounds.push_back(std::move(fold));
+    ++phase;
+  }
+  const std::size_t first_exchange = group.rounds.size();
   double part = bytes / 2;
   for (std::uint32_t distance = n / 2; distance > 0; distance /= 2, part /= 2) {
     Round round{.phase = phase++};
     for (std::uint32_t i = 0; i < n; ++i)
-      round.transfers.push_back({flow(members[i], members[i ^ distance]), part});
+      round.transfers.push_back({flow(active[i], active[i ^ distance]), part});
     group.rounds.push_back(std::move(round));
   }
   // Gathering is the same exchanges in the opposite order; at distance 1 they follow each other.
-  for (std::size_t i = group.rounds.size(); i > 0; --i)
+  for (std::size_t i = group.rounds.size(); i > first_exchange; --i)
     group.rounds.push_back(Round(group.rounds[i - 1]));
+  if (pairs > 0) {
+    unfold.phase = phase++;
+    group.rounds.push_back(std::move(unfold));
+  }
   add(std::move(group));
   return phase - first_phase;
 }

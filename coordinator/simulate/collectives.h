@@ -27,7 +27,9 @@ class CollectiveBuilder {
   std::uint32_t ring_of_parts(std::span<const NicId> members, double bytes_in_round,
                               std::uint32_t first_phase);
   // Rabenseifner's all-reduce: partners at distance n/2, n/4 ... 1 exchange bytes / 2, bytes / 4
-  // ..., and the same back. log2(n) phases; members beyond the largest power of two are left out.
+  // ..., and the same back: log2(n) phases. Of n = 2^k + r members the first r of every other pair
+  // hand all their bytes to the other of the pair before, and get the result after: two phases
+  // more (as MPICH does it).
   std::uint32_t halving_doubling(std::span<const NicId> members, double bytes,
                                  std::uint32_t first_phase);
   // Everyone sends bytes / n to everyone else at once. One phase.

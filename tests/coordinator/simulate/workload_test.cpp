@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -61,6 +62,32 @@ TEST(Collective, HalvingDoublingExchangesWithPartnersAtEveryDistance) {
   EXPECT_EQ(sent, 1400.0);
   EXPECT_THAT(job.flows, SizeIs(24));
   EXPECT_EQ(rounds[0].transfers[0].flow, rounds[5].transfers[0].flow);
+}
+
+// Six members are four and two: 0 and 2 hand their 800 bytes to 1 and 3 first and get the sum last;
+// between, 1, 3, 4 and 5 exchange 400, 200, 200 and 400.
+TEST(Collective, HalvingDoublingTakesInMembersBeyondAPowerOfTwo) {
+  SimJob job;
+  EXPECT_EQ(CollectiveBuilder(job).halving_doubling(nics(6), 800.0, 5), 4U);
+  EXPECT_EQ(job.phases, 9U);
+  const std::vector<Round>& rounds = job.iteration.at(0).groups.at(0).rounds;
+  ASSERT_THAT(rounds, SizeIs(6));
+  std::vector<std::uint32_t> phases;
+  std::vector<std::map<std::pair<std::uint32_t, std::uint32_t>, double>> sent;
+  for (const Round& round : rounds) {
+    phases.push_back(round.phase);
+    sent.emplace_back();
+    for (const Transfer& transfer : round.transfers) {
+      const JobFlow& flow = job.flows[transfer.flow];
+      sent.back()[{flow.source.value, flow.destination.value}] = transfer.bytes;
+    }
+  }
+  EXPECT_THAT(phases, ElementsAre(5, 6, 7, 7, 6, 8));
+  using Sent = decltype(sent)::value_type;
+  EXPECT_EQ(sent[0], (Sent{{{0, 1}, 800.0}, {{2, 3}, 800.0}}));
+  EXPECT_EQ(sent[1], (Sent{{{1, 4}, 400.0}, {{4, 1}, 400.0}, {{3, 5}, 400.0}, {{5, 3}, 400.0}}));
+  EXPECT_EQ(sent[2], (Sent{{{1, 3}, 200.0}, {{3, 1}, 200.0}, {{4, 5}, 200.0}, {{5, 4}, 200.0}}));
+  EXPECT_EQ(sent[5], (Sent{{{1, 0}, 800.0}, {{3, 2}, 800.0}}));
 }
 
 TEST(Collective, AllToAllMeetsEveryPairOnce) {
