@@ -12,8 +12,6 @@
 namespace heddle::sim {
 namespace {
 
-constexpr std::uint32_t kMostNics = 1U << 22;
-
 std::string address_of(std::uint32_t nic) {
   const std::uint32_t host = nic + 1;
   return fmt::format("10.{}.{}.{}", host >> 16 & 255, host >> 8 & 255, host & 255);
@@ -42,8 +40,19 @@ Result<FabricDescription> describe_fabric(const FabricSpec& spec) {
     return fail(Errc::invalid_argument, "oversubscription must be above zero and finite");
   if (!(spec.thin_bundles >= 0 && spec.thin_bundles <= 1))
     return fail(Errc::invalid_argument, "the share of thin bundles must be from 0 to 1");
-  if (static_cast<std::uint64_t>(spec.leaves) * spec.nics_per_leaf > kMostNics)
-    return fail(Errc::invalid_argument, fmt::format("more than {} NICs", kMostNics));
+  const std::uint64_t leaves = spec.leaves;
+  if (leaves > kMostLeaves || spec.nics_per_leaf > kMostPerLeaf || spec.uplinks > kMostPerLeaf ||
+      leaves * spec.nics_per_leaf > kMostInFabric || leaves * spec.uplinks > kMostInFabric)
+    return fail(
+        Errc::invalid_argument,
+        fmt::format("{} leaves with {} NICs and {} uplinks: at most {} leaves, {} of either "
+                    "on a leaf, and {} of either in all",
+                    spec.leaves, spec.nics_per_leaf, spec.uplinks, kMostLeaves, kMostPerLeaf,
+                    kMostInFabric));
+  if (spec.uplinks / spec.oversubscription > kMostPerLeaf)
+    return fail(Errc::invalid_argument,
+                fmt::format("oversubscription {} leaves more than {} uplinks on a leaf",
+                            spec.oversubscription, kMostPerLeaf));
   const double wanted = spec.uplinks / spec.oversubscription / spec.bundle;
   const auto spines = static_cast<std::uint32_t>(std::lround(wanted));
   if (spines == 0 || std::abs(wanted - spines) > 1e-9)

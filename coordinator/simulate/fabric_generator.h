@@ -21,6 +21,11 @@ struct FabricSpec {
   std::uint64_t seed{1};     // says which bundles are thin
 };
 
+// Beyond these nothing is generated: some way above any fabric that there is, and still served.
+inline constexpr std::uint32_t kMostLeaves = 4096;
+inline constexpr std::uint32_t kMostPerLeaf = 1024;       // NICs, and uplinks
+inline constexpr std::uint32_t kMostInFabric = 1U << 18;  // NICs, and cables
+
 // Leaves "leaf1"..., spines "spine1"..., hosts "h<leaf>-<n>" with one NIC "eth0" on port "p<n>";
 // NIC i of leaf l has the id l * nics_per_leaf + i, both from 0. Errc::invalid_argument where the
 // numbers do not make a fabric.

@@ -18,6 +18,7 @@ constexpr double kActivationBytes = 2048.0 * 12288.0 * 2.0;
 constexpr std::uint32_t kMicrobatches = 8;
 constexpr double kHardBytes = 1e9;
 constexpr std::uint32_t kMostJobs = 4096;
+constexpr std::uint64_t kMostFlows = 1U << 22;
 
 struct Shape {
   Model model;
@@ -102,6 +103,14 @@ SimJob make_job(const std::string& name, const Shape& shape, const std::vector<N
   return job;
 }
 
+// An all-to-all has as many flows as there are pairs of members.
+bool too_many_flows(const Shape& shape) {
+  const bool all_to_all = shape.communication == Communication::all_to_all ||
+                          shape.communication == Communication::mixed;
+  const std::uint64_t nics = std::uint64_t{shape.model.tensor} * shape.model.pipeline * shape.data;
+  return all_to_all && nics * shape.data > kMostFlows;
+}
+
 Result<Workload> make_model_jobs(const PresetSpec& spec, const Topology& topology) {
   const bool paper = spec.name == "paper";
   std::optional<Model> model = model_named(spec.model);
@@ -127,6 +136,10 @@ Result<Workload> make_model_jobs(const PresetSpec& spec, const Topology& topolog
       }
       if (!can_fit(shape, topology))
         continue;
+      if (too_many_flows(shape))
+        return fail(Errc::invalid_argument,
+                    fmt::format("an all-to-all of {} copies has more than {} flows", shape.data,
+                                kMostFlows));
       const auto nics = place_copies(shape, pool, random);
       if (!nics)
         continue;

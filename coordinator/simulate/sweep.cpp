@@ -22,6 +22,8 @@ namespace {
 constexpr std::size_t kMostIlpNics = 128;
 constexpr std::uint64_t kMostSeeds = 10'000;
 constexpr std::uint32_t kMostQps = 256;
+// Each needs some hundreds of bytes in every thread.
+constexpr std::uint64_t kMostSubflows = 1U << 22;
 
 using TopologyPtr = std::shared_ptr<const Topology>;
 
@@ -38,6 +40,35 @@ struct Cell {
   std::unique_ptr<std::once_flag> bounded = std::make_unique<std::once_flag>();
   Bound bound{};
 };
+
+std::uint64_t flows_of(const Workload& workload) {
+  std::uint64_t flows = 0;
+  for (const SimJob& job : workload.jobs)
+    flows += job.flows.size();
+  return flows;
+}
+
+// Each once, where it is first: a second would count its cells again.
+template <class T>
+void drop_repeated(std::vector<T>& list) {
+  std::vector<T> once;
+  for (const T& value : list)
+    if (std::ranges::find(once, value) == once.end())
+      once.push_back(value);
+  list = std::move(once);
+}
+
+SweepSpec without_repeats(SweepSpec spec) {
+  drop_repeated(spec.job_folders);
+  drop_repeated(spec.data);
+  drop_repeated(spec.schemes);
+  drop_repeated(spec.concurrent);
+  drop_repeated(spec.spines_down);
+  drop_repeated(spec.links_down);
+  drop_repeated(spec.oversubscription);
+  drop_repeated(spec.qps);
+  return spec;
+}
 
 class Planner {
  public:
@@ -124,6 +155,11 @@ class Planner {
                       fmt::format("{} spines down of {}", spines, topology->spines().size()));
         for (const double links : spec_.links_down) {
           for (const std::uint32_t qps : spec_.qps) {
+            if (flows_of(jobs) * qps > kMostSubflows)
+              return fail(Errc::invalid_argument,
+                          fmt::format("{} has {} flows, with {} queue pairs each more than {} in "
+                                      "all: give fewer jobs or queue pairs",
+                                      workload.name, flows_of(jobs), qps, kMostSubflows));
             Coordinates at{.workload = workload.name,
                            .concurrent = static_cast<std::uint32_t>(jobs.jobs.size()),
                            .spines_down = spines,
@@ -180,7 +216,8 @@ std::vector<std::string> all_schemes() {
   return names;
 }
 
-Result<Sweep> run_sweep(const SweepSpec& spec, const Progress& progress) {
+Result<Sweep> run_sweep(const SweepSpec& asked, const Progress& progress) {
+  const SweepSpec spec = without_repeats(asked);
   if (Result<void> checked = check(spec); !checked)
     return tl::unexpected(checked.error());
   Result<std::vector<Cell>> cells = Planner(spec).plan();

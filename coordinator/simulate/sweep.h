@@ -39,9 +39,10 @@ struct Sweep {
 // Called from any of the threads, one at a time.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
-// Errc::invalid_argument, parse, not_found or io for what is wrong in the spec and the files that
-// it names; Errc::unsupported for a cell that is too long (timeline.h).
-Result<Sweep> run_sweep(const SweepSpec& spec, const Progress& progress);
+// What a list repeats is taken once. Errc::invalid_argument, parse, not_found or io for what is
+// wrong in the spec and the files that it names; Errc::unsupported for a cell that is too long
+// (timeline.h).
+Result<Sweep> run_sweep(const SweepSpec& asked, const Progress& progress);
 
 // All that this program knows.
 std::vector<std::string> all_schemes();

@@ -188,6 +188,18 @@ TEST(Preset, SizesBeyondTheFabricAreRefusedHoweverLarge) {
   }
 }
 
+TEST(Preset, AnAllToAllOfMoreFlowsThanCanBeServedIsRefused) {
+  FabricSpec large;
+  large.nics_per_leaf = 64;
+  const Topology topology = fabric(large);
+  PresetSpec spec;
+  spec.name = "model";
+  spec.tensor = spec.pipeline = 1;
+  spec.data = 4096;
+  spec.communication = Communication::all_to_all;
+  EXPECT_THAT(make_preset(spec, topology).error().message, HasSubstr("all-to-all of 4096 copies"));
+}
+
 TEST(Fabric, OversubscriptionTakesUplinksAway) {
   FabricSpec spec;
   spec.oversubscription = 2;
@@ -217,6 +229,27 @@ TEST(Fabric, NumbersThatMakeNoFabricAreRefused) {
   spec = {};
   spec.leaves = 1U << 20;
   EXPECT_FALSE(generate_fabric(spec).has_value());
+}
+
+TEST(Fabric, SizesThatCannotBeServedAreRefused) {
+  const auto fault = [](std::uint32_t leaves, std::uint32_t nics, std::uint32_t uplinks,
+                        double oversubscription = 1.0) {
+    const auto fabric = describe_fabric({.leaves = leaves,
+                                         .nics_per_leaf = nics,
+                                         .uplinks = uplinks,
+                                         .oversubscription = oversubscription});
+    return fabric ? "no fault" : fabric.error().message;
+  };
+  EXPECT_EQ(fault(512, 64, 32), "no fault");
+  EXPECT_EQ(fault(4, 1024, 1024), "no fault");
+  EXPECT_EQ(fault(4096, 1, 1), "no fault");
+  EXPECT_THAT(fault(64, 32, 4'000'000'000U), HasSubstr("4000000000 uplinks: at most 4096 leaves"));
+  EXPECT_THAT(fault(64, 32, 100'000), HasSubstr("1024 of either on a leaf"));
+  EXPECT_THAT(fault(64, 4'000'000'000U, 32), HasSubstr("1024 of either on a leaf"));
+  EXPECT_THAT(fault(1'000'000, 4, 32), HasSubstr("at most 4096 leaves"));
+  EXPECT_THAT(fault(4096, 128, 32), HasSubstr("262144 of either in all"));
+  EXPECT_THAT(fault(4096, 32, 128), HasSubstr("262144 of either in all"));
+  EXPECT_THAT(fault(64, 32, 32, 1e-9), HasSubstr("more than 1024 uplinks"));
 }
 
 TEST(Failures, TakeTheLastSpinesAndASeededShareOfCables) {
