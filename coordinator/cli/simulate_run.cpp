@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <ostream>
 #include <sstream>
@@ -112,7 +113,8 @@ Result<sim::Sweep> judge_import(const std::string& path) {
   std::iota(problem.unit_of_subflow.begin(), problem.unit_of_subflow.end(), 0U);
   row.all.bound = sim::bound_of(problem, sim::BoundEffort::linear);
   for (const Duration time : row.all.efficiency.communication)
-    row.allreduce_ms.push_back(static_cast<double>(time.count()) / 1e6);
+    row.allreduce_ms.push_back(time == Duration::max() ? std::numeric_limits<double>::quiet_NaN()
+                                                       : static_cast<double>(time.count()) / 1e6);
   return sim::Sweep{.rows = {std::move(row)}};
 }
 

@@ -14,7 +14,11 @@ constexpr Duration kSlow = std::chrono::milliseconds(50);
 // Two ways to compute one fraction differ by rounding.
 constexpr double kRounding = 1e-9;
 
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
 double milliseconds(Duration duration) {
+  if (duration == Duration::max())
+    return kNone;  // of a job that can never end
   return static_cast<double>(duration.count()) / 1e6;
 }
 
@@ -44,8 +48,7 @@ double mean_ms(const std::vector<Duration>& times) {
   double sum = 0.0;
   for (const Duration time : times)
     sum += milliseconds(time);
-  return times.empty() ? std::numeric_limits<double>::quiet_NaN()
-                       : sum / static_cast<double>(times.size());
+  return times.empty() ? kNone : sum / static_cast<double>(times.size());
 }
 
 TimelineOptions timeline_options(const Scenario& scenario, const CellOptions& options) {
@@ -92,6 +95,8 @@ void add_timeline(Row& row, Timeline timeline) {
 }  // namespace
 
 double percent_of_bound(const Epoch& epoch) {
+  if (epoch.bound.efficiency <= 0.0)
+    return kNone;
   if (epoch.efficiency.worst >= epoch.bound.efficiency - kRounding)
     return 100.0;
   return 100.0 * epoch.efficiency.worst / epoch.bound.efficiency;

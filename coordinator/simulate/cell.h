@@ -61,7 +61,7 @@ struct Row {
   double percent_of_bound() const;
 };
 
-// 100 where there is nothing to reach.
+// Not a number where no routing lets every job communicate: nothing is to be reached.
 double percent_of_bound(const Epoch& epoch);
 
 // The scenario of a cell: failures, background and racks by its seed.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,8 @@ namespace heddle::sim {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 Json quantiles(const Distribution& distribution,
                std::initializer_list<std::pair<const char*, double>> wanted, bool shown = true) {
@@ -95,7 +98,7 @@ Json row_json(const Row& row, const OutputOptions& options) {
 }
 
 std::string csv_field(const Json& value) {
-  if (value.is_null())
+  if (value.is_null() || (value.is_number_float() && !std::isfinite(value.get<double>())))
     return "";
   if (!value.is_string() && !value.is_array())
     return value.dump();
@@ -125,22 +128,29 @@ void flatten(const Json& json, const std::string& prefix,
   }
 }
 
+// Of the finite ones; nan if there are none.
+double mean_of(const std::vector<double>& values) {
+  double sum = 0.0;
+  std::size_t finite = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value))
+      continue;
+    sum += value;
+    ++finite;
+  }
+  return finite == 0 ? kNone : sum / static_cast<double>(finite);
+}
+
+std::string tenths(double value) {
+  return std::isfinite(value) ? fmt::format("{:.1f}", value) : "-";
+}
+
 void add(Summary& summary, const Row& row, double share) {
   summary.worst = std::min(summary.worst, row.all.efficiency.worst);
   summary.mean += share * row.all.efficiency.mean;
   summary.max_on_link = std::max(summary.max_on_link, row.all.efficiency.max_on_link);
   summary.bound_max_on_link = std::max(summary.bound_max_on_link, row.all.bound.max_on_link);
-  summary.percent_of_bound = std::min(summary.percent_of_bound, row.percent_of_bound());
-  double sum = 0.0;
-  std::size_t ended = 0;
-  for (const double ms : row.allreduce_ms) {
-    if (!std::isfinite(ms))
-      continue;
-    sum += ms;
-    ++ended;
-  }
-  if (ended > 0)
-    summary.allreduce_ms += share * sum / static_cast<double>(ended);
+  summary.percent_of_bound = std::fmin(summary.percent_of_bound, row.percent_of_bound());
   summary.completion_p99_ms = std::max(summary.completion_p99_ms, row.completion_ms.quantile(0.99));
   summary.solver_p50_ms += share * row.solver_ms.quantile(0.5);
   summary.solver_max_ms = std::max(summary.solver_max_ms, row.solver_ms.max());
@@ -189,7 +199,7 @@ std::vector<Summary> summarise(const std::vector<Row>& rows) {
     const auto same = [&](const Summary& s) { return s.scheme == row.scheme && s.at == place; };
     const auto it = std::ranges::find_if(summaries, same);
     if (it == summaries.end()) {
-      summaries.push_back({.scheme = row.scheme, .at = place});
+      summaries.push_back({.scheme = row.scheme, .at = place, .percent_of_bound = kNone});
       groups.emplace_back();
       groups.back().push_back(&row);
     } else {
@@ -197,8 +207,12 @@ std::vector<Summary> summarise(const std::vector<Row>& rows) {
     }
   }
   for (std::size_t i = 0; i < summaries.size(); ++i) {
-    for (const Row* row : groups[i])
+    std::vector<double> allreduce;
+    for (const Row* row : groups[i]) {
       add(summaries[i], *row, 1.0 / static_cast<double>(groups[i].size()));
+      allreduce.push_back(mean_of(row->allreduce_ms));
+    }
+    summaries[i].allreduce_ms = mean_of(allreduce);
     summaries[i].at.seed = groups[i].size();
   }
   return summaries;
@@ -225,8 +239,8 @@ TableText table_of(const std::vector<Summary>& summaries, const OutputOptions& o
                                  fmt::format("{:.4f}", s.mean),
                                  fmt::format("{}", s.max_on_link),
                                  fmt::format("{}", s.bound_max_on_link),
-                                 fmt::format("{:.1f}", s.percent_of_bound),
-                                 fmt::format("{:.1f}", s.allreduce_ms),
+                                 tenths(s.percent_of_bound),
+                                 tenths(s.allreduce_ms),
                                  s.over_time ? fmt::format("{:.1f}", s.completion_p99_ms) : "-",
                                  s.over_time ? fmt::format("{}", s.moves) : "-"};
     if (options.times) {
@@ -265,12 +279,19 @@ std::string aligned(const TableText& table) {
 std::vector<std::string> findings(const Sweep& sweep) {
   std::vector<std::string> lines;
   for (const Verdict& v : judge(sweep.rows)) {
-    std::string line =
-        fmt::format("{}: at the bound in {} of {} cells", v.scheme, v.cells_at_bound, v.cells);
+    std::uint64_t hopeless = 0;
+    for (const Row& row : sweep.rows)
+      hopeless += row.scheme == v.scheme && std::isnan(row.percent_of_bound()) ? 1 : 0;
+    std::string line = fmt::format("{}: at the bound in {} of {} cells", v.scheme, v.cells_at_bound,
+                                   v.cells - hopeless);
+    if (hopeless > 0)
+      line +=
+          fmt::format(", not counting {} where a job cannot communicate by any routing", hopeless);
     if (v.epochs > 0)
       line += fmt::format(" and {} of {} epochs", v.epochs_at_bound, v.epochs);
-    line += fmt::format(" (least {:.1f} %); below another scheme in {} cells", v.least_percent,
-                        v.cells_below);
+    if (hopeless < v.cells)
+      line += fmt::format(" (least {:.1f} %)", v.least_percent);
+    line += fmt::format("; below another scheme in {} cells", v.cells_below);
     if (v.epochs > 0)
       line += fmt::format(" and {} epochs", v.epochs_below);
     lines.push_back(std::move(line));

@@ -193,6 +193,31 @@ TEST(Sweep, APeriodThatIsTooShortIsRefusedBeforeAnythingRuns) {
   EXPECT_EQ(fault(spec), "no fault");
 }
 
+TEST(Sweep, WhatAListRepeatsIsCountedOnce) {
+  SweepSpec spec = small();
+  spec.cell.timeline.end = 0s;
+  spec.schemes = {"heddle", "ecmp", "heddle"};
+  spec.data = {2, 2};
+  spec.concurrent = {3, 1, 3};
+  spec.spines_down = {0, 0};
+  spec.links_down = {0.0, 0.0};
+  spec.oversubscription = {1.0, 1.0};
+  spec.qps = {1, 1};
+  const Sweep sweep = run(spec);
+  ASSERT_THAT(sweep.rows, SizeIs(4));
+  EXPECT_EQ(sweep.rows[0].scheme, "heddle");
+  EXPECT_EQ(sweep.rows[0].at.concurrent, 3U);
+}
+
+TEST(Sweep, MoreSubflowsThanCanBeServedAreRefused) {
+  SweepSpec spec;
+  spec.fabric = {.leaves = 512, .nics_per_leaf = 64, .uplinks = 32};
+  spec.preset.name = "hard-equal";
+  spec.concurrent = {0};
+  spec.qps = {256};
+  EXPECT_THAT(fault(spec), HasSubstr("with 256 queue pairs each more than 4194304 in all"));
+}
+
 TEST(Sweep, JobFilesThatNeedMoreNicsThanTheFabricHasAreRefused) {
   const auto folder = sim::testing::paper_folder(2);
   if (!folder)
@@ -226,6 +251,29 @@ TEST(Sweep, ACutOffLeafIsReported) {
   const Json json = Json::parse(to_json({row}, {}));
   EXPECT_TRUE(json[0]["allreduce_ms"][0].is_null());
   EXPECT_NEAR(json[0]["allreduce_ms"][1].get<double>(), 80.0, 1e-9);
+}
+
+// No time is endless, and nothing of nothing is not all of it.
+TEST(Sweep, AJobThatCannotCommunicateHasNeitherATimeNorAShareOfItsBound) {
+  SweepSpec spec = small();
+  spec.concurrent = {2};
+  spec.spines_down = {0};
+  spec.links_down = {0.9999};
+  spec.cell.timeline.end = 0s;
+  spec.schemes = {"heddle"};
+  const Sweep sweep = run(spec);
+  const Json json = Json::parse(to_json(sweep.rows, {}));
+  EXPECT_EQ(json[0]["allreduce_ms"], Json::parse("[null, null]"));
+  EXPECT_TRUE(json[0]["percent_of_bound"].is_null());
+  EXPECT_EQ(json[0]["bound_efficiency"], 0.0);
+  EXPECT_THAT(to_csv(sweep.rows, {}), Not(HasSubstr("9223372036854")));
+  const TableText table = table_of(summarise(sweep.rows), {});
+  for (const char* title : {"% of bound", "all-reduce ms"}) {
+    const auto column = std::ranges::find(table.titles, title) - table.titles.begin();
+    EXPECT_EQ(table.rows[0][static_cast<std::size_t>(column)], "-") << title;
+  }
+  EXPECT_THAT(findings(sweep), Contains(HasSubstr("at the bound in 0 of 0 cells, not counting 1")));
+  EXPECT_THAT(report_html(sweep, "c", {}), Not(HasSubstr("9223372036854")));
 }
 
 // Half the racks steer; flows of the others stay where the hash puts them, so that it is between
