@@ -6,6 +6,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <utility>
@@ -29,6 +31,14 @@ struct Typed {
   bool concurrent_given{};
   bool no_times{};
 };
+
+// A range lets nan through, which is neither below nor above it.
+const CLI::Validator kNotNan(
+    [](std::string& text) {
+      return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number"
+                                                            : std::string();
+    },
+    "");
 
 Duration from_seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -115,8 +125,11 @@ void add_grid(CLI::App& app, Typed& typed) {
       ->type_name("N,...")
       ->delimiter(',')
       ->each([&typed](const std::string&) { typed.concurrent_given = true; });
-  app.add_option("--schemes", typed.schemes,
-                 fmt::format("all, or some of {} (all)", fmt::join(sim::all_schemes(), ", ")))
+  app.add_option(
+         "--schemes", typed.schemes,
+         fmt::format("all, or some of {} (all); annealing has 917 temperatures of 10 steps each, "
+                     "ilp 10 seconds",
+                     fmt::join(sim::all_schemes(), ", ")))
       ->type_name("NAME,...")
       ->delimiter(',');
   app.add_option("--spines-down", spec.spines_down, "Numbers of spines that are down (0)")
@@ -138,11 +151,17 @@ void add_fabric_options(CLI::App& app, Typed& typed) {
   sim::SweepSpec& spec = typed.simulate.spec;
   app.add_option("--fabric", spec.fabric_file, "A fabric file; otherwise one is generated")
       ->type_name("FILE");
-  app.add_option("--leaves", spec.fabric.leaves, "Generated fabric: leaves (64)")->type_name("N");
-  app.add_option("--uplinks", spec.fabric.uplinks,
-                 "Generated fabric: uplinks of a leaf, to as many spines (32)")
+  app.add_option("--leaves", spec.fabric.leaves,
+                 fmt::format("Generated fabric: leaves, at most {} (64)", sim::kMostLeaves))
       ->type_name("N");
-  app.add_option("--nics", spec.fabric.nics_per_leaf, "Generated fabric: NICs of a leaf (32)")
+  app.add_option("--uplinks", spec.fabric.uplinks,
+                 fmt::format("Generated fabric: uplinks of a leaf, to as many spines, at most {}, "
+                             "and {} in all (32)",
+                             sim::kMostPerLeaf, sim::kMostInFabric))
+      ->type_name("N");
+  app.add_option("--nics", spec.fabric.nics_per_leaf,
+                 fmt::format("Generated fabric: NICs of a leaf, at most {}, and {} in all (32)",
+                             sim::kMostPerLeaf, sim::kMostInFabric))
       ->type_name("N");
   app.add_option("--bundle", spec.fabric.bundle,
                  "Generated fabric: parallel cables, with fewer spines (1)")
@@ -159,7 +178,8 @@ void add_time(CLI::App& app, Typed& typed) {
   app.add_option("--seconds", typed.seconds,
                  "Simulated time (40; hard presets 2.5); 0: only all jobs at once are judged")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(kNotNan);
   app.add_option("--iterations", cell.timeline.iterations,
                  "Of each job, at most; 0: what there is time for (0)")
       ->type_name("N");
@@ -168,21 +188,25 @@ void add_time(CLI::App& app, Typed& typed) {
                  "Place flows every so often, at most 50,000 times, not when jobs begin or "
                  "end to communicate")
       ->type_name("MILLISECONDS")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(CLI::Range(0.0, 1e9))
+      ->check(kNotNan);
   app.add_option("--fail-at", typed.fail_at,
                  "When spines and links go down; otherwise they are from the beginning")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(kNotNan);
   app.add_option("--recover-at", typed.recover_at, "When they return")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(kNotNan);
   app.add_option("--background", cell.background,
                  "Mean share of the core links that other traffic takes (0)")
       ->type_name("SHARE");
   app.add_option("--enabled", cell.enabled,
                  "Share of racks where flows are placed; the others hash (1)")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(CLI::Range(0.0, 1.0))
+      ->check(kNotNan);
   app.add_option("--steer", typed.steer, "What can be steered apart: destination, flow or qp (qp)")
       ->type_name("UNIT");
 }
