@@ -91,7 +91,9 @@ void append_lookup(Batch& batch, const Lookup& lookup) {
   head.rtm_family = family_of(lookup.destination);
   head.rtm_dst_len = static_cast<std::uint8_t>(8 * lookup.destination.size());
   head.rtm_src_len = head.rtm_dst_len;
-  head.rtm_flags = RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE;
+  // IPv6 names the table anyway, and refuses to be asked for it.
+  head.rtm_flags = lookup.destination.family == Family::v4 ? RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE
+                                                           : RTM_F_FIB_MATCH;
   batch.begin(RTM_GETROUTE, 0, head)
       .address(RTA_DST, lookup.destination)
       .address(RTA_SRC, lookup.source)

@@ -45,11 +45,11 @@ class Desiring {
       return take_route(position, *unit, *route);
     const auto* const flow = std::get_if<ByQueuePair>(&pin.unit);
     const auto* const mark = std::get_if<FlowMark>(&pin.target);
-    if (by_mark && flow != nullptr && mark != nullptr &&
-        flow->source.family == flow->destination.family)
+    if (by_mark && flow != nullptr && mark != nullptr && flow->source.family == Family::v4 &&
+        flow->destination.family == Family::v4)
       return take_mark(position, *flow, *mark);
     refuse(position, Errc::unsupported,
-           by_mark ? "flow marks hold flows by queue pair, and nothing else"
+           by_mark ? "flow marks hold IPv4 flows by queue pair, and nothing else"
                    : "port tables hold destinations by ingress port, and nothing else");
   }
 

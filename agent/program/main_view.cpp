@@ -30,6 +30,11 @@ bool is_link_local(const IpAddress& address) {
          (address.octets[1] & 0xC0) == 0x80;
 }
 
+// Routes over nexthop objects are not merged.
+bool may_be_a_part(const RouteEvent& event) {
+  return event.route.next_hop_id == 0;
+}
+
 bool holds_for_all_packets(const KernelRoute& route) {
   return route.tos == 0 && !route.some_sources;
 }
@@ -122,8 +127,10 @@ MainView::Effect MainView::apply(const RouteEvent& event) {
   const KernelRoute& route = event.route;
   if (route.table != kMainTable || !holds_for_all_packets(route))
     return Effect::none;
-  if (route.destination.address.family == Family::v6 && !told_as_it_is(event))
-    return Effect::read_again;
+  if (route.destination.address.family == Family::v6 && may_be_a_part(event)) {
+    if (const Effect effect = merge(event); effect != Effect::none)
+      return effect;
+  }
   if (event.kind != RouteEvent::Kind::removed) {
     add(route, event.kind);
     return Effect::changed;
@@ -151,17 +158,28 @@ MainView::Effect MainView::apply(const RouteEvent& event) {
 }
 
 // IPv6 merges an added route into one of the same metric, replaces one hop of several or all of
-// them, removes single hops, and tells of each as if it were the whole route.
-bool MainView::told_as_it_is(const RouteEvent& event) const {
-  const auto at = routes_.find(event.route.destination);
-  if (at == routes_.end())
-    return true;
-  const auto same_metric = [&](const Entry& e) { return e.metric == event.route.metric; };
-  const auto known = std::ranges::find_if(at->second, same_metric);
-  if (known == at->second.end())
-    return true;
-  return std::ranges::count_if(at->second, same_metric) == 1 &&
-         known->next_hop_id == event.route.next_hop_id && known->hops == event.route.hops;
+// them, removes single hops, and tells of each as if it were the whole route. What may have gone is
+// taken for gone at once (rule 12); what has come is believed when it was read.
+MainView::Effect MainView::merge(const RouteEvent& event) {
+  const KernelRoute& route = event.route;
+  const auto at = routes_.find(route.destination);
+  const auto same_metric = [&](const Entry& e) { return e.metric == route.metric; };
+  const auto count = at == routes_.end() ? 0 : std::ranges::count_if(at->second, same_metric);
+  if (count == 0)
+    return Effect::none;
+  if (count == 1) {
+    Entry& known = *std::ranges::find_if(at->second, same_metric);
+    if (event.kind == RouteEvent::Kind::removed)
+      std::erase_if(known.hops, [&](const Hop& hop) {
+        return std::ranges::find(route.hops, hop) != route.hops.end();
+      });
+    else if (event.kind == RouteEvent::Kind::replaced)
+      known = {.metric = route.metric,
+               .next_hop_id = route.next_hop_id,
+               .unicast = route.unicast,
+               .hops = route.hops};
+  }
+  return Effect::read_again;
 }
 
 void MainView::forget_network(const Prefix& network) {

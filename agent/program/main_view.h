@@ -89,7 +89,7 @@ class MainView {
   const Entry* find(const IpAddress& destination, std::uint8_t longest = 128) const;
   const Entry* live(const Entries& entries) const;
   std::set<std::uint32_t> offering(const Entry* entry) const;
-  bool told_as_it_is(const RouteEvent& event) const;
+  Effect merge(const RouteEvent& event);
   void add(const KernelRoute& route, RouteEvent::Kind kind);
   void forget_network(const Prefix& network);
   void forget_routes_over(std::uint32_t next_hop_id);

@@ -46,6 +46,7 @@ class Programmer::Impl {
     prepare_full_check();
     if (auto read = read_all(); !read)
       return read;
+    judge_fitness();
     if (config_.mode == Mode::program)
       plan_.pins = pins_of(tables_.installed(), view_);
     else
@@ -117,6 +118,7 @@ class Programmer::Impl {
     } else {
       retry_gap_ = kRetryFirst;  // something is new; what failed before may work now
     }
+    judge_fitness();
     const bool changing = config_.mode == Mode::program || clearing_;
     if (changing)
       program(now);
@@ -225,10 +227,13 @@ class Programmer::Impl {
     last_read_ = clock_.now();
     read_gap_ = std::clamp((last_read_ - begin) * kReadGapFactor, kReadGapLeast, kReadGapMost);
     view_.load(*state);
+    return {};
+  }
+
+  void judge_fitness() {
     unfit_ = missing_prerequisite(
         {.view = view_, .uplinks = config_.uplinks, .host_ports = config_.host_ports});
     unfit_for_ipv6_ = missing_prerequisite_of_ipv6(view_);
-    return {};
   }
 
   // Programming. While something forbids it, what is ours is taken away: nothing proves it right.

@@ -33,6 +33,19 @@ std::optional<Lookup> lookup_for(const MainView& view, const SteeringUnit& unit,
   return lookup;
 }
 
+// Of IPv6's routes over one next hop, the kernel names any: what they lead to is all that it says.
+std::string difference(const LookupAnswer& answer, const PinRoute& asked) {
+  const bool ipv6 = asked.destination.family == Family::v6;
+  if (answer.next_hop_id == asked.next_hop && (ipv6 || answer.table == asked.table))
+    return {};
+  if (!ipv6)
+    return fmt::format("not effective: the kernel looks in table {} instead", answer.table);
+  return answer.next_hop_id == 0
+             ? "not effective: the kernel takes a route without a next hop object instead"
+             : fmt::format("not effective: the kernel takes next hop {} instead",
+                           answer.next_hop_id);
+}
+
 }  // namespace
 
 bool Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vector<Pin>& pins,
@@ -65,8 +78,8 @@ bool Verifier::verify(RouteKernel& kernel, const MainView& view, const std::vect
       if (answer.error != 0) {
         verdict = fmt::format("not effective: the kernel would not forward: {}",
                               std::strerror(answer.error));
-      } else if (answer.table != asked[i].table || answer.next_hop_id != asked[i].next_hop) {
-        verdict = fmt::format("not effective: the kernel looks in table {} instead", answer.table);
+      } else {
+        verdict = difference(answer, asked[i]);
       }
     }
   }

@@ -38,6 +38,13 @@ struct Machine {
   }
 };
 
+// Without those of IPv6 that come by themselves some time after their link (table local).
+std::vector<RouteSeen> others_routes(Leaf& leaf) {
+  auto routes = must(leaf.at_leaf.routes(tested_family));
+  std::erase_if(routes, [](const RouteSeen& r) { return r.table == RT_TABLE_LOCAL; });
+  return routes;
+}
+
 void kill_agent(pid_t agent) {
   ASSERT_EQ(::kill(agent, SIGKILL), 0);
   ASSERT_EQ(::waitpid(agent, nullptr, 0), agent);
@@ -84,7 +91,7 @@ TEST_P(SafetyRule2Each, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
   m.leaf.at_leaf.add_route(
       {.destination = net("10.2.1.2/32"), .nexthop_id = 2, .table = 77, .protocol = kOther});
   m.leaf.commit();
-  const auto others = must(m.leaf.at_leaf.routes(tested_family));
+  const auto others = others_routes(m.leaf);
   EXPECT_EQ(m.look(m.clock.now()).verdict, GuardVerdict::nothing_installed);
   const pid_t agent = start_agent(m, milliseconds{500});
   const Time deadline = must(read_lease(m.run.path())).deadline;
@@ -101,7 +108,7 @@ TEST_P(SafetyRule2Each, TheGuardFlushesForADeadAgentAfterTheLeaseAndNotBefore) {
   EXPECT_EQ(after.report.rules, 2U);
   EXPECT_EQ(after.report.next_hops, 2U);
   EXPECT_TRUE(m.leaf.nothing_pinned());
-  EXPECT_EQ(must(m.leaf.at_leaf.routes(tested_family)), others);
+  EXPECT_EQ(others_routes(m.leaf), others);
   EXPECT_EQ(m.look(deadline).verdict, GuardVerdict::nothing_installed);
 }
 

@@ -57,6 +57,8 @@ inline Prefix net(const std::string& text) {
 }
 // "main does not offer up1 for 10.2.1.2", in the family of the test.
 inline std::string say(std::string text) {
+  if (tested_family == Family::v4)
+    return text;
   static const std::regex kAddress(R"(10\.\d+\.\d+\.\d+)");
   for (std::smatch found; std::regex_search(text, found, kAddress);)
     text = found.prefix().str() + to_string(ip(found.str())) + found.suffix().str();
@@ -352,10 +354,17 @@ struct Agent {
     const std::size_t pins = wanted.pins.size();
     const PlanVersion version = wanted.version;
     programmer->want(std::move(wanted));
-    return run_until([&] {
+    const bool done = run_until([&] {
       return acknowledged && acknowledged->version == version && acknowledged->installed == pins &&
              acknowledged->failed.empty();
     });
+    if (!done) {
+      fmt::print("not installed: {} of {}; conflict: {}\n", state().installed, pins,
+                 state().conflict);
+      for (const PinFailure& failure : state().failed)
+        fmt::print("{}: {}\n", to_string(failure.unit), failure.reason);
+    }
+    return done;
   }
   // Until nothing is due before some later check.
   void settle() {

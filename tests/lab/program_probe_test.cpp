@@ -17,6 +17,12 @@ NodePlan wanted() {
   return plan(1, {pin("p1", "10.2.1.2", "up1")});
 }
 
+class PortTablesIPv6 : public testing::Test {
+ public:
+  PortTablesIPv6() { tested_family = Family::v6; }
+  ~PortTablesIPv6() override { tested_family = Family::v4; }
+};
+
 void shell(const NetNamespace& where, const std::string& command) {
   where.run([&] { EXPECT_EQ(std::system(command.c_str()), 0) << command; });
 }
@@ -145,6 +151,101 @@ TEST(PortTables, CountNoPinThatAnotherRuleOverrules) {
   leaf.at_leaf.delete_rule({.in_port = "p1", .table = 77, .priority = 100, .protocol = kOther});
   leaf.commit();
   EXPECT_TRUE(agent.run_until([&] { return agent.state().installed == 1; }));
+}
+
+TEST_F(PortTablesIPv6, CountNoPinThatAnotherRuleOverrules) {
+  Leaf leaf;
+  const RuleSpec rule{.in_port = "p1", .table = 77, .priority = 100, .protocol = kOther};
+  leaf.at_leaf.add_rule(rule, Family::v6);
+  leaf.at_leaf.add_route(
+      {.destination = net("10.2.0.0/16"), .nexthop_id = 3, .table = 77, .protocol = kOther});
+  leaf.commit();
+  const TemporaryDirectory state;
+  Agent agent(leaf, state.path());
+  agent.programmer->want(wanted());
+  ASSERT_TRUE(agent.run_until([&] {
+    return agent.state().failed.size() == 1 &&
+           agent.state().failed[0].reason == "not effective: the kernel takes next hop 3 instead";
+  }));
+  EXPECT_EQ(agent.state().installed, 0U);
+  leaf.at_leaf.delete_rule(rule, Family::v6);
+  leaf.commit();
+  EXPECT_TRUE(agent.run_until([&] { return agent.state().installed == 1; }));
+}
+
+// In IPv6 an appended route of one hop becomes a second hop of the one that is there, and a
+// replaced one leaves hops behind: each is told as if it were the whole route.
+TEST_F(PortTablesIPv6, FollowHopsThatComeAndGoOneByOne) {
+  Leaf leaf;
+  for (const char* uplink : {"up1", "up2", "up3"})
+    must(leaf.leaf.set_sysctl(fmt::format("net/ipv6/conf/{}/ignore_routes_with_linkdown", uplink),
+                              "1"));
+  shell(leaf.leaf, "ip -6 route del fd00:2::/32 && ip -6 route add fd00:2::/32 via fd00:101:2::2");
+  const TemporaryDirectory state;
+  Agent agent(leaf, state.path());
+  agent.programmer->want(wanted());
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().failed.size() == 1; }));
+  EXPECT_EQ(agent.state().failed[0].reason, say("main does not offer up1 for 10.2.1.2"));
+  const auto change = [&](const char* command, std::uint32_t installed) {
+    SCOPED_TRACE(command);
+    shell(leaf.leaf, command);
+    const Time begin = agent.clock.now();
+    ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == installed; }));
+    if (installed == 0) {
+      EXPECT_LT(milliseconds(agent.clock.now() - begin), 100.0);
+    }
+    EXPECT_EQ(leaf.pinned_to("p1", "10.2.1.2"), installed == 0 ? "" : "up1");
+  };
+  change("ip -6 route append fd00:2::/32 via fd00:101:1::2", 1);
+  change("ip -6 route del fd00:2::/32 via fd00:101:1::2", 0);
+  change("ip -6 route append fd00:2::/32 via fd00:101:1::2", 1);
+  change("ip -6 route replace fd00:2::/32 via fd00:101:3::2", 0);
+  change("ip -6 route replace fd00:2::/32 nexthop via fd00:101:1::2 nexthop via fd00:101:2::2", 1);
+  change("ip -6 route del fd00:2::/32", 0);
+}
+
+TEST_F(PortTablesIPv6, SayWhatIsMissingAndHoldWhatIsNotOfIPv6) {
+  Leaf leaf;
+  const TemporaryDirectory state;
+  Agent agent(leaf, state.path());
+  const auto refused_until = [&](const std::string& reason, const std::function<void()>& repair) {
+    agent.programmer->want(wanted());
+    EXPECT_TRUE(agent.run_until([&] {
+      return agent.state().installed == 0 && agent.state().failed.size() == 1 &&
+             agent.state().failed[0].reason == reason;
+    })) << reason
+        << "\n"
+        << (agent.state().failed.empty() ? "" : agent.state().failed[0].reason);
+    EXPECT_TRUE(agent.programmer->capability().usable);
+    repair();
+    EXPECT_TRUE(agent.run_until([&] { return agent.state().installed == 1; }));
+  };
+  must(leaf.leaf.set_sysctl("net/ipv6/conf/all/forwarding", "0"));
+  refused_until("IPv6 is not forwarded; set net.ipv6.conf.all.forwarding to 1",
+                [&] { must(leaf.leaf.set_sysctl("net/ipv6/conf/all/forwarding", "1")); });
+  shell(leaf.leaf,
+        "ip -6 route replace fd00:3::/32 nexthop via fd00:101:1::2 nexthop via fd00:101:2::2");
+  refused_until(
+      "main has IPv6 multipath routes without nexthop objects, which go on using up1 without "
+      "carrier; set net.ipv6.conf.up1.ignore_routes_with_linkdown to 1, or let the routing daemon "
+      "use nexthop objects",
+      [&] { shell(leaf.leaf, "ip -6 route del fd00:3::/32"); });
+}
+
+TEST_F(PortTablesIPv6, SayThatIPv6IsOffAndHoldThoseOfIPv4) {
+  tested_family = Family::v4;
+  Leaf leaf;
+  must(leaf.leaf.set_sysctl("net/ipv6/conf/all/disable_ipv6", "1"));
+  const TemporaryDirectory state;
+  Agent agent(leaf, state.path());
+  std::vector<Pin> pins = wanted().pins;
+  tested_family = Family::v6;
+  pins.push_back(wanted().pins.front());
+  agent.programmer->want(plan(1, pins));
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == 1; }));
+  ASSERT_EQ(agent.state().failed.size(), 1U);
+  EXPECT_EQ(agent.state().failed[0].reason, "IPv6 is off on up1 (net.ipv6.conf.up1.disable_ipv6)");
+  EXPECT_TRUE(leaf.pin_rules().empty());
 }
 
 TEST(PortTables, CountNoPinOnANodeThatDoesNotForward) {

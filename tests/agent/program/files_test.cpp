@@ -74,7 +74,9 @@ TEST_F(OwnershipRecord, HoldsMarksAndTheirTable) {
   const ByQueuePair flow{.source = d, .destination = d, .source_port = 51986};
   const SteeringTables marks{.next_hops = {{.id = 5, .ifindex = 1, .gateway = d}},
                              .routes = {{.table = 18800, .destination = {}, .next_hop = 5}},
-                             .rules = {{.in_port = {}, .table = 18800}},
+                             .rules = {{.in_port = {}, .table = 18800},
+                                       {.in_port = {}, .table = 18801, .family = Family::v6},
+                                       {.in_port = "p1", .table = 18802, .family = Family::v6}},
                              .mark_table = MarkTable::whole,
                              .mark_ports = {"p1", "p2"},
                              .marks = {{.flow = flow, .mark = 18800}}};
