@@ -86,6 +86,15 @@ void note_iterations(const Subflow& flow, Time since, Time now, JobMeasure& job)
   const Duration last = flow.onsets.back() - flow.onsets[flow.onsets.size() - 2];
   if (flow.burst_began - last >= since)
     least(job.iteration, last);
+  std::vector<Duration> whole;
+  for (std::size_t i = flow.onsets.size() - 1;
+       i > 0 && flow.burst_began - (flow.onsets.back() - flow.onsets[i - 1]) >= since; --i)
+    whole.push_back(flow.onsets[i] - flow.onsets[i - 1]);
+  if (whole.empty())
+    return;
+  const auto middle = whole.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2);
+  std::ranges::nth_element(whole, middle);
+  least(job.usual_iteration, *middle);
 }
 
 // Whether the flow was seen to send in an interval that began after the moment.

@@ -28,6 +28,9 @@ struct JobMeasure {
   // under way has lasted.
   std::optional<Duration> iteration{};
   std::optional<Duration> running{};
+  // The median of the last few whole ones: what the time before a wave is judged by, as a single
+  // one may have been cut short or held up by chance.
+  std::optional<Duration> usual_iteration{};
   Duration slack{};                  // by which the two may be wrong: the reports' interval
   bool sent{};                       // whether anything of it was seen since then
   std::vector<std::string> hosts{};  // of its flows, sorted

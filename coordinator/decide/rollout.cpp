@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace heddle {
 
@@ -232,6 +233,7 @@ std::optional<std::string> Rollout::begin(Wave& wave, const RolloutSight& sight,
   }
   state_.baseline = sight.measures;
   for (auto& [name, job] : state_.baseline.jobs) {
+    job.iteration = std::exchange(job.usual_iteration, std::nullopt);
     job.running.reset();
     job.sent = false;
   }

@@ -245,6 +245,17 @@ TEST_F(Measuring, AnIterationThatNothingFollowsLastsOn) {
   EXPECT_TRUE(measure(change).sent);
 }
 
+TEST_F(Measuring, TheUsualIterationIsNotTheOneThatWasCutShort) {
+  for (int i = 0; i < 5; ++i)
+    iteration(500'000);
+  report(500'000);
+  report(0);
+  iteration(500'000);
+  EXPECT_EQ(measure({}).iteration, Duration(200ms));
+  EXPECT_EQ(measure({}).usual_iteration, Duration(500ms));
+  EXPECT_FALSE(measure(now - 500ms).usual_iteration);
+}
+
 TEST_F(Measuring, TellsWhoSeesAJobAndWhereItRuns) {
   prediction.jobs[0].hosts = {"h1-1", "h2-1"};
   iteration(500'000);

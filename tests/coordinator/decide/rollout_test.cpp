@@ -21,6 +21,7 @@ class RolloutTest : public testing::Test {
                                 {.in_bursts = 0.9,
                                  .mean = 0.5,
                                  .iteration = 300ms,
+                                 .usual_iteration = 300ms,
                                  .slack = 10ms,
                                  .sent = true,
                                  .hosts = {"h1-1", "h2-1"},
@@ -101,6 +102,16 @@ TEST_F(RolloutTest, SafetyRule11AWaveThatStopsAJobCompletelyIsRolledBack) {
     EXPECT_FALSE(rollout.allows("rack1"));
     sight.measures = whole;
   }
+}
+
+// One that a report's gap cut in two, just before the wave, is not what the wave is compared with.
+TEST_F(RolloutTest, AWaveIsComparedWithTheUsualIterationBeforeIt) {
+  sight.measures.jobs["ring-a"].iteration = 120ms;
+  Rollout rollout = started(two_waves());
+  run(rollout, 5);
+  ASSERT_EQ(rollout.state().baseline.jobs.at("ring-a").iteration, Duration(300ms));
+  sight.measures.jobs["ring-a"].iteration = 300ms;
+  EXPECT_THAT(run(rollout, 6), HasSubstr("wave 1 of 2 (rack1) is good"));
 }
 
 TEST_F(RolloutTest, AWaveIsNotGoodBeforeItsJobsWereSeen) {
