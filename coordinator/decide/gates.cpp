@@ -18,12 +18,12 @@ class Findings {
  public:
   explicit Findings(std::string name) { gate_.name = std::move(name); }
 
-  void bad(std::string what) { add(bad_, std::move(what)); }
-  void blind(std::string what) {
+  void bad(const std::string& what) { add(bad_, what); }
+  void blind(const std::string& what) {
     ++blind_count_;
     // Thousands of hosts without counters are not named one by one.
     if (blind_count_ <= kNamed)
-      add(blind_, std::move(what));
+      add(blind_, what);
   }
   // `change`: how much worse it has become; the worst is told.
   void good(double change, std::string what) {
