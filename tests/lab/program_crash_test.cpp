@@ -118,8 +118,8 @@ std::vector<std::string> picture(Leaf& leaf) {
 std::vector<RouteSeen> routes_of_others(Leaf& leaf) {
   std::vector<RouteSeen> result;
   for (const RouteSeen& route : must(leaf.at_leaf.routes(tested_family))) {
-    // Those of table local come by themselves in IPv6, some time after their link.
-    if (!RoutingRanges{}.owns_table(route.table) && route.table != RT_TABLE_LOCAL)
+    // The kernel's own are left out: IPv6 makes some only a while after the link is up.
+    if (!RoutingRanges{}.owns_table(route.table) && route.protocol != RTPROT_KERNEL)
       result.push_back(route);
   }
   return result;

@@ -38,10 +38,10 @@ struct Machine {
   }
 };
 
-// Without those of IPv6 that come by themselves some time after their link (table local).
+// Without the kernel's own, some of which IPv6 makes only some time after the link is up.
 std::vector<RouteSeen> others_routes(Leaf& leaf) {
   auto routes = must(leaf.at_leaf.routes(tested_family));
-  std::erase_if(routes, [](const RouteSeen& r) { return r.table == RT_TABLE_LOCAL; });
+  std::erase_if(routes, [](const RouteSeen& r) { return r.protocol == RTPROT_KERNEL; });
   return routes;
 }
 
