@@ -135,10 +135,11 @@ class RolloutLab : public ::testing::Test {
   void write_waves(const std::string& text) {
     std::ofstream(cluster->folder() / "waves.yaml") << text;
   }
-  // As a machine that loses its power, then started again.
+  // As a machine that loses its power, then started again, until it answers.
   void kill_coordinator() {
     cluster->kill_coordinator();
     must(cluster->start_coordinator());
+    await_rollout([](const json&) { return true; }, 10s);
   }
   // The spine that the pins of a leaf lead to.
   int pinned_spine(int leaf) {
