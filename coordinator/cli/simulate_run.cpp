@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -33,6 +34,30 @@ Result<void> write_file(const std::filesystem::path& path, const std::string& te
   file.close();
   if (!file)
     return fail(Errc::io, fmt::format("{}: cannot be written", path.string()));
+  return {};
+}
+
+// Whether it could be written, told before hours are spent on what it shall hold. Touches nothing.
+Result<void> try_to_write(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const char* trouble = nullptr;
+  if (!std::filesystem::is_directory(folder, error))
+    trouble = "its folder is not there";
+  else if (std::filesystem::is_directory(path, error))
+    trouble = "is a folder";
+  else if (::access((std::filesystem::exists(path, error) ? path : folder).c_str(), W_OK) != 0)
+    trouble = "cannot be written";
+  if (trouble != nullptr)
+    return fail(Errc::io, fmt::format("{}: {}", path.string(), trouble));
+  return {};
+}
+
+Result<void> try_to_write_all(const Simulate& simulate) {
+  for (const std::string& path : {simulate.json, simulate.csv, simulate.export_routing})
+    if (!path.empty())
+      if (auto possible = try_to_write(path); !possible)
+        return possible;
   return {};
 }
 
@@ -156,6 +181,8 @@ int run_simulate(const Simulate& simulate, const std::vector<std::string>& argum
     return static_cast<int>(
         report_error(exit_for(error.code), error.message, at.json, at.out, at.err));
   };
+  if (const auto possible = try_to_write_all(simulate); !possible)
+    return refuse(possible.error());
   ProgressBar bar(at.err);
   sim::Progress progress;
   if (at.terminal)

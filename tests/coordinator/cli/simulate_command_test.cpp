@@ -1,8 +1,12 @@
 // What `heddle simulate` refuses before it simulates anything.
+#include "coordinator/cli/simulate_command.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/cli/command_line.h"
@@ -24,6 +28,25 @@ TEST(SimulateCommand, RefusesWhatIsNotANumber) {
     }
   }
   EXPECT_TRUE(parse_command_line({"simulate", "--seconds=2.5", "--enabled=0.5"}, "0.1.0"));
+}
+
+// A sweep may take an hour: where its rows shall go is tried before it begins.
+TEST(SimulateCommand, TriesItsFilesBeforeItSimulates) {
+  const std::string folder = ::testing::TempDir();
+  for (const auto& [path, trouble] :
+       {std::pair{folder + "/not-there/rows.json", "its folder is not there"},
+        std::pair{folder, "is a folder"}}) {
+    for (std::string Simulate::*file :
+         {&Simulate::json, &Simulate::csv, &Simulate::export_routing}) {
+      Simulate simulate;
+      simulate.*file = path;
+      std::ostringstream out, err;
+      EXPECT_EQ(run_simulate(simulate, {"simulate"}, {.out = out, .err = err}),
+                static_cast<int>(Exit::failed));
+      EXPECT_EQ(out.str(), "");
+      EXPECT_THAT(err.str(), HasSubstr(path + ": " + trouble));
+    }
+  }
 }
 
 }  // namespace
