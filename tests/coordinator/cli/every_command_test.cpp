@@ -2,7 +2,9 @@
 // JSON, and what it says where the coordinator does not answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -79,9 +81,11 @@ class OneAnswer final : public CoordinatorLine {
 
 class EveryCommand : public testing::TestWithParam<Typed> {
  protected:
-  EveryCommand() : waves_(testing::TempDir() + "heddle_every_command_waves.yaml") {
+  EveryCommand()
+      : waves_(testing::TempDir() + "heddle_waves_" + std::to_string(getpid()) + ".yaml") {
     std::ofstream(waves_) << "soak_s: 60\nwaves:\n  - racks: [rack1]\n";
   }
+  ~EveryCommand() override { std::remove(waves_.c_str()); }
   Exit run(const Result<Reply>& answer, const std::vector<std::string>& options = {}) {
     out_.str("");
     err_.str("");

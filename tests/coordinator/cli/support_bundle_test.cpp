@@ -25,7 +25,9 @@ using testing::Not;
 class SupportBundleTest : public testing::Test {
  protected:
   SupportBundleTest()
-      : base_(fs::path(testing::TempDir()) / ("heddle_bundle_" + std::to_string(getpid()))) {
+      // Of letters that keys may have, too: after another one, as long a rest of a path as a key
+      // has would be taken for one, and the number of the process decides how long it is.
+      : base_(fs::path(testing::TempDir()) / ("heddle-bundle-" + std::to_string(getpid()))) {
     fs::create_directories(base_ / "etc" / "keys");
     fs::create_directories(base_ / "state" / "coordinator" / "history");
     EXPECT_TRUE(write_keys(own_, base_ / "etc" / "keys" / "coordinator"));
