@@ -176,7 +176,7 @@ class Finder {
     }
     for (auto* leaves : {&from, &to}) {
       std::ranges::sort(*leaves);
-      leaves->erase(std::ranges::unique(*leaves).begin(), leaves->end());
+      leaves->erase(std::unique(leaves->begin(), leaves->end()), leaves->end());
     }
     LeafLoad& out = by_leaves[from];
     out.out.push_back(need);
