@@ -21,8 +21,10 @@ using Lanes = std::vector<double>;
 double best_share(const Lanes& lanes, std::size_t n) {
   if (lanes.empty() || n == 0)
     return lanes.empty() ? 0.0 : std::numeric_limits<double>::infinity();
-  if (lanes.front() == lanes.back())  // sorted: all alike
-    return lanes.front() / static_cast<double>((n + lanes.size() - 1) / lanes.size());
+  if (lanes.front() == lanes.back()) {  // sorted: all alike
+    const std::size_t on_the_fullest = (n + lanes.size() - 1) / lanes.size();
+    return lanes.front() / static_cast<double>(on_the_fullest);
+  }
   // Unit by unit to where its share is largest; none then can be better off elsewhere.
   std::priority_queue<std::pair<double, std::size_t>> shares;
   std::vector<double> units(lanes.size(), 0.0);

@@ -1,6 +1,7 @@
 // What `heddle simulate` refuses before it simulates anything.
 #include "coordinator/cli/simulate_command.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,8 @@ TEST(SimulateCommand, RefusesWhatIsNotANumber) {
       const auto parsed = parse_command_line({"simulate", option + "=" + value}, "0.1.0");
       ASSERT_FALSE(parsed.has_value()) << option << "=" << value;
       EXPECT_EQ(parsed.error().exit, Exit::usage);
-      EXPECT_THAT(parsed.error().text, HasSubstr(option + ": " + value + " is not a number"));
+      EXPECT_THAT(parsed.error().text,
+                  HasSubstr(fmt::format("{}: {} is not a number", option, value)));
     }
   }
   EXPECT_TRUE(parse_command_line({"simulate", "--seconds=2.5", "--enabled=0.5"}, "0.1.0"));
