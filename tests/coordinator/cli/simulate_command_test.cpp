@@ -22,7 +22,8 @@ TEST(SimulateCommand, RefusesWhatIsNotANumber) {
   for (const std::string option :
        {"--seconds", "--enabled", "--fail-at", "--recover-at", "--period"}) {
     for (const std::string value : {"nan", "-nan", "NAN"}) {
-      const auto parsed = parse_command_line({"simulate", option + "=" + value}, "0.1.0");
+      const auto parsed =
+          parse_command_line({"simulate", fmt::format("{}={}", option, value)}, "0.1.0");
       ASSERT_FALSE(parsed.has_value()) << option << "=" << value;
       EXPECT_EQ(parsed.error().exit, Exit::usage);
       EXPECT_THAT(parsed.error().text,
@@ -36,7 +37,7 @@ TEST(SimulateCommand, RefusesWhatIsNotANumber) {
 TEST(SimulateCommand, TriesItsFilesBeforeItSimulates) {
   const std::string folder = ::testing::TempDir();
   for (const auto& [path, trouble] :
-       {std::pair{folder + "/not-there/rows.json", "its folder is not there"},
+       {std::pair{fmt::format("{}/not-there/rows.json", folder), "its folder is not there"},
         std::pair{folder, "is a folder"}}) {
     for (std::string Simulate::*file :
          {&Simulate::json, &Simulate::csv, &Simulate::export_routing}) {
@@ -46,7 +47,7 @@ TEST(SimulateCommand, TriesItsFilesBeforeItSimulates) {
       EXPECT_EQ(run_simulate(simulate, {"simulate"}, {.out = out, .err = err}),
                 static_cast<int>(Exit::failed));
       EXPECT_EQ(out.str(), "");
-      EXPECT_THAT(err.str(), HasSubstr(path + ": " + trouble));
+      EXPECT_THAT(err.str(), HasSubstr(fmt::format("{}: {}", path, trouble)));
     }
   }
 }
