@@ -3,6 +3,27 @@
 #include <fmt/format.h>
 
 namespace heddle {
+namespace {
+
+// Falling back when an uplink dies is what makes pins safe, and such a route does not fall back.
+std::string multipath_that_does_not_fall_back(const MainView& view, Family family) {
+  const bool v6 = family == Family::v6;
+  for (const std::uint32_t index : view.legacy_multipath_uplinks(family)) {
+    const InterfaceSettings* const settings = view.settings(index);
+    if (settings == nullptr ||
+        (v6 ? settings->ignore_routes_with_linkdown_v6 : settings->ignore_routes_with_linkdown))
+      continue;
+    const std::string& name = view.link(index)->name;
+    return fmt::format(
+        "main has {}multipath routes without nexthop objects, which go on using {} without "
+        "carrier; set net.{}.conf.{}.ignore_routes_with_linkdown to 1, or let the routing daemon "
+        "use nexthop objects",
+        v6 ? "IPv6 " : "", name, v6 ? "ipv6" : "ipv4", name);
+  }
+  return {};
+}
+
+}  // namespace
 
 std::string missing_prerequisite(const PrerequisitesInput& input) {
   const MainView& view = input.view;
@@ -32,36 +53,13 @@ std::string missing_prerequisite(const PrerequisitesInput& input) {
     return fmt::format("no interface matches host_ports ({})", fmt::join(input.host_ports, ", "));
   if (!any_uplink)
     return fmt::format("no interface matches uplinks ({})", fmt::join(input.uplinks, ", "));
-  // Falling back when an uplink dies is what makes pins safe, and such a route does not fall back.
-  for (const std::uint32_t index : view.legacy_multipath_uplinks(Family::v4)) {
-    const InterfaceSettings* const settings = view.settings(index);
-    if (settings == nullptr || settings->ignore_routes_with_linkdown)
-      continue;
-    const std::string& name = view.link(index)->name;
-    return fmt::format(
-        "main has multipath routes without nexthop objects, which go on using {} without carrier; "
-        "set net.ipv4.conf.{}.ignore_routes_with_linkdown to 1, or let the routing daemon use "
-        "nexthop objects",
-        name, name);
-  }
-  return {};
+  return multipath_that_does_not_fall_back(view, Family::v4);
 }
 
 std::string missing_prerequisite_of_ipv6(const MainView& view) {
   if (!view.forwards_ipv6())
     return "IPv6 is not forwarded; set net.ipv6.conf.all.forwarding to 1";
-  for (const std::uint32_t index : view.legacy_multipath_uplinks(Family::v6)) {
-    const InterfaceSettings* const settings = view.settings(index);
-    if (settings == nullptr || settings->ignore_routes_with_linkdown_v6)
-      continue;
-    const std::string& name = view.link(index)->name;
-    return fmt::format(
-        "main has IPv6 multipath routes without nexthop objects, which go on using {} without "
-        "carrier; set net.ipv6.conf.{}.ignore_routes_with_linkdown to 1, or let the routing daemon "
-        "use nexthop objects",
-        name, name);
-  }
-  return {};
+  return multipath_that_does_not_fall_back(view, Family::v6);
 }
 
 }  // namespace heddle

@@ -1,6 +1,5 @@
 #include "common/core/heddle_session.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -37,19 +36,19 @@ Result<void> write_file(const std::filesystem::path& path, const std::string& te
   return {};
 }
 
-// Whether it could be written, told before hours are spent on what it shall hold. Touches nothing.
+// Whether it could be written, told before hours are spent on what it shall hold. What is there
+// stays as it is; pipes and devices are left alone.
 Result<void> try_to_write(const std::filesystem::path& path) {
   std::error_code error;
-  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  const char* trouble = nullptr;
-  if (!std::filesystem::is_directory(folder, error))
-    trouble = "its folder is not there";
-  else if (std::filesystem::is_directory(path, error))
-    trouble = "is a folder";
-  else if (::access((std::filesystem::exists(path, error) ? path : folder).c_str(), W_OK) != 0)
-    trouble = "cannot be written";
-  if (trouble != nullptr)
-    return fail(Errc::io, fmt::format("{}: {}", path.string(), trouble));
+  const bool there = std::filesystem::exists(path, error);
+  if (there && !std::filesystem::is_regular_file(path, error) &&
+      !std::filesystem::is_directory(path, error))
+    return {};
+  const bool possible = std::ofstream(path, std::ios::app).is_open();
+  if (possible && !there)
+    std::filesystem::remove(path, error);
+  if (!possible)
+    return fail(Errc::io, fmt::format("{}: cannot be written", path.string()));
   return {};
 }
 

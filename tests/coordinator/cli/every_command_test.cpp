@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "coordinator/cli/run.h"
+#include "tests/coordinator/cli/recorded.h"
 
 namespace heddle {
 namespace {
@@ -56,14 +57,6 @@ const std::set<std::string> kAlone{"keygen",     "key add",        "key list",
                                    "key revoke", "support-bundle", "simulate"};
 // Names of families.
 const std::set<std::string> kFamilies{"", "plan", "job", "fabric", "key", "rollout"};
-
-std::string recorded(const std::string& file) {
-  std::ifstream in(std::string(HEDDLE_SOURCE_DIR) + "/tests/coordinator/cli/replies/" + file);
-  EXPECT_TRUE(in) << file;
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 class OneAnswer final : public CoordinatorLine {
  public:

@@ -12,17 +12,10 @@
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/human.h"
 #include "coordinator/cli/table.h"
+#include "tests/coordinator/cli/recorded.h"
 
 namespace heddle {
 namespace {
-
-std::string recorded(const std::string& file) {
-  std::ifstream in(std::string(HEDDLE_SOURCE_DIR) + "/tests/coordinator/cli/replies/" + file);
-  EXPECT_TRUE(in) << file;
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 struct Recorded {
   const char* command;

@@ -7,7 +7,6 @@
 
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "coordinator/cli/command_line.h"
@@ -36,9 +35,7 @@ TEST(SimulateCommand, RefusesWhatIsNotANumber) {
 // A sweep may take an hour: where its rows shall go is tried before it begins.
 TEST(SimulateCommand, TriesItsFilesBeforeItSimulates) {
   const std::string folder = ::testing::TempDir();
-  for (const auto& [path, trouble] :
-       {std::pair{fmt::format("{}/not-there/rows.json", folder), "its folder is not there"},
-        std::pair{folder, "is a folder"}}) {
+  for (const std::string& path : {fmt::format("{}/not-there/rows.json", folder), folder}) {
     for (std::string Simulate::*file :
          {&Simulate::json, &Simulate::csv, &Simulate::export_routing}) {
       Simulate simulate;
@@ -47,7 +44,7 @@ TEST(SimulateCommand, TriesItsFilesBeforeItSimulates) {
       EXPECT_EQ(run_simulate(simulate, {"simulate"}, {.out = out, .err = err}),
                 static_cast<int>(Exit::failed));
       EXPECT_EQ(out.str(), "");
-      EXPECT_THAT(err.str(), HasSubstr(fmt::format("{}: {}", path, trouble)));
+      EXPECT_THAT(err.str(), HasSubstr(fmt::format("{}: cannot be written", path)));
     }
   }
 }
