@@ -50,6 +50,10 @@ auto read_json(const std::string& text, Read&& read) -> Result<std::invoke_resul
 
 }  // namespace
 
+std::string_view enforcer_name(LeafMode mode) {
+  return mode == LeafMode::flow_marks ? "flow-marks" : "port-tables";
+}
+
 Cluster::Cluster(Fabric& fabric, ClusterSpec spec)
     : fabric_(fabric), spec_(std::move(spec)), folder_(fabric.work_folder()) {
   for (const std::string& node : node_names(fabric.spec()))
@@ -134,8 +138,7 @@ std::string Cluster::agent_yaml(const std::string& node) const {
              "uplinks: [\"up*\"]\nhost_ports: [\"p*\"]\nenforcer: {}\nrouting:\n  protocol: {}\n"
              "  table_base: {}\n  table_count: {}\n  rule_priority: 1880\n"
              "  nexthop_base: 188000000\n  nexthop_count: 4096\n",
-             mode == LeafMode::flow_marks ? "flow-marks" : "port-tables", kPinProtocol,
-             kPinTableBase, kPinTableCount);
+             enforcer_name(mode), kPinProtocol, kPinTableBase, kPinTableCount);
 }
 
 Result<void> Cluster::write_configuration() {

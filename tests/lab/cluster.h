@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/core/result.h"
@@ -31,6 +32,8 @@ struct ClusterJob {
 
 // What a leaf's agent may do with its tables.
 enum class LeafMode : std::uint8_t { observe, port_tables, flow_marks };
+// What a leaf that programs holds paths by, as an agent's configuration names it.
+std::string_view enforcer_name(LeafMode mode);
 
 struct ClusterSpec {
   std::filesystem::path programs;  // the folder of heddle, heddle-agent and heddle-coordinator

@@ -35,6 +35,13 @@ double milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
+// One less than spines splits evenly over all that are left when one dies.
+int queue_pairs_of(const DemoOptions& options) {
+  if (options.queue_pairs != 0)
+    return options.queue_pairs;
+  return options.enforcer == LeafMode::flow_marks ? std::min(16, options.fabric.spines - 1) : 1;
+}
+
 }  // namespace
 
 std::vector<ClusterJob> place_jobs(const FabricSpec& spec, unsigned seed) {
@@ -60,7 +67,10 @@ std::vector<ClusterJob> place_jobs(const FabricSpec& spec, unsigned seed) {
 }
 
 Stage::Stage(const DemoOptions& options)
-    : options_(options), random_(options.seed), jobs_(place_jobs(options.fabric, options.seed)) {
+    : options_(options),
+      queue_pairs_(queue_pairs_of(options)),
+      random_(options.seed),
+      jobs_(place_jobs(options.fabric, options.seed)) {
   for (const ClusterJob& job : jobs_) {
     DemoJob entry;
     entry.name = job.name;
@@ -100,7 +110,8 @@ Result<void> Stage::start_heddle() {
   auto cluster = Cluster::prepare(*fabric_, {.programs = options_.programs,
                                              .jobs = jobs_,
                                              .lease = kLease,
-                                             .outlives_us = options_.keep});
+                                             .outlives_us = options_.keep,
+                                             .leaf_mode = options_.enforcer});
   if (!cluster)
     return tl::unexpected(cluster.error());
   cluster_ = std::move(*cluster);
@@ -141,19 +152,23 @@ Result<void> Stage::start_traffic() {
   traffic_ = std::move(*traffic);
   const double packets =
       spec.rate.bits_per_second / 8 * std::chrono::duration<double>(kStep).count() / kPayload;
-  const auto bytes = static_cast<std::uint32_t>(std::max(8.0, packets)) * kPayload;
+  // Each queue pair carries an equal share, in whole packets.
+  const double share = std::round(std::max(8.0, packets) / queue_pairs_);
+  const auto bytes = static_cast<std::uint32_t>(share * queue_pairs_) * kPayload;
   console_.say("each ring goes round the leaves, so that every one of its edges crosses the core");
   for (const ClusterJob& job : jobs_) {
     auto added = traffic_->add_job({.name = job.name,
                                     .pattern = Pattern::ring_all_reduce,
                                     .hosts = job.hosts,
                                     .message_bytes = bytes,
-                                    .compute = kCompute});
+                                    .compute = kCompute,
+                                    .queue_pairs = queue_pairs_});
     if (!added)
       return added;
-    console_.say(fmt::format("job {}: ring all-reduce of {} hosts, {} steps of {} KiB",
-                             console_.strong(job.name), job.hosts.size(),
-                             2 * (job.hosts.size() - 1), bytes / 1024));
+    console_.say(
+        fmt::format("job {}: ring all-reduce of {} hosts, {} steps of {} KiB over {} queue pair{}",
+                    console_.strong(job.name), job.hosts.size(), 2 * (job.hosts.size() - 1),
+                    bytes / 1024, queue_pairs_, queue_pairs_ == 1 ? "" : "s"));
     console_.more(fmt::format("{}", fmt::join(job.hosts, " > ")));
   }
   return {};

@@ -9,6 +9,7 @@
 
 #include "common/core/result.h"
 #include "common/core/units.h"
+#include "tests/lab/cluster.h"
 #include "tests/lab/demo_report.h"
 #include "tests/lab/fabric.h"
 
@@ -21,6 +22,8 @@ struct DemoOptions {
   std::filesystem::path logs;  // folder for what the daemons said; empty: it goes with the fabric
   unsigned seed{1};
   int draws{10};
+  LeafMode enforcer{LeafMode::port_tables};
+  int queue_pairs{};  // of each flow; 0: as suits the enforcer
   bool keep{};
   Duration routing_delay{std::chrono::milliseconds(50)};
 };

@@ -38,6 +38,8 @@ ECMP, under heddle, and through failures. Needs root.
   --spines N       3 to 50 (4); one dies, and a cable of another
   --hosts N        on each leaf, 2 to 50 (4)
   --seed N         which hosts work together, which ports are drawn, which spine dies (1)
+  --enforcer NAME  by which leaves hold paths: port-tables (default), or flow-marks, which splits flows by queue pair
+  --queue-pairs N  that carry each flow, 1 to 16 (1; with flow-marks one less than spines)
   --draws N        of source ports under ECMP, 1 to 100 (10)
   --json FILE      write the numbers to a file, too
   --logs DIR       keep what the daemons said
@@ -58,6 +60,14 @@ std::optional<Number> number(const char* text, Number least, Number most) {
   return value;
 }
 
+std::optional<LeafMode> enforcer(std::string_view name) {
+  for (const LeafMode mode : {LeafMode::port_tables, LeafMode::flow_marks}) {
+    if (enforcer_name(mode) == name)
+      return mode;
+  }
+  return std::nullopt;
+}
+
 std::optional<DemoOptions> parse(int argc, char** argv, int& status) {
   enum Option : int {
     kRate = 256,
@@ -65,6 +75,8 @@ std::optional<DemoOptions> parse(int argc, char** argv, int& status) {
     kSpines,
     kHosts,
     kSeed,
+    kEnforcer,
+    kQueuePairs,
     kDraws,
     kJson,
     kLogs,
@@ -77,6 +89,8 @@ std::optional<DemoOptions> parse(int argc, char** argv, int& status) {
                                         {"spines", required_argument, nullptr, kSpines},
                                         {"hosts", required_argument, nullptr, kHosts},
                                         {"seed", required_argument, nullptr, kSeed},
+                                        {"enforcer", required_argument, nullptr, kEnforcer},
+                                        {"queue-pairs", required_argument, nullptr, kQueuePairs},
                                         {"draws", required_argument, nullptr, kDraws},
                                         {"json", required_argument, nullptr, kJson},
                                         {"logs", required_argument, nullptr, kLogs},
@@ -113,6 +127,12 @@ std::optional<DemoOptions> parse(int argc, char** argv, int& status) {
       case kSeed:
         good = take(options.seed, number<unsigned>(optarg, 0, 1'000'000));
         break;
+      case kEnforcer:
+        good = take(options.enforcer, enforcer(optarg));
+        break;
+      case kQueuePairs:
+        good = take(options.queue_pairs, number<int>(optarg, 1, 16));
+        break;
       case kDraws:
         good = take(options.draws, number<int>(optarg, 1, 100));
         break;
@@ -136,7 +156,8 @@ std::optional<DemoOptions> parse(int argc, char** argv, int& status) {
         return std::nullopt;  // getopt has said why
     }
     if (!good) {
-      fmt::print(stderr, "heddle-demo: '{}' is out of range; see --help\n", optarg);
+      fmt::print(stderr, "heddle-demo: '{}' is none of what this option takes; see --help\n",
+                 optarg);
       return std::nullopt;
     }
   }

@@ -78,6 +78,7 @@ class Stage {
   void expect_no_loss(Time from, Time to) { quiet_.emplace_back(from, to); }
 
   const DemoOptions& options_;
+  const int queue_pairs_;
   Console console_;
   std::mt19937 random_;
   std::vector<ClusterJob> jobs_;
