@@ -39,7 +39,7 @@ Agent::Agent(const AgentConfig& config, AgentIdentity identity, AgentParts parts
                 .report_interval = config.report_interval,
                 .longest_lease = config.lease},
                parts.store, [this] { return facts(); }),
-      reporter_(parts.clock.now(), config.role == Role::leaf),
+      reporter_(parts.clock.now(), config.role != Role::host),
       report_due_(parts.clock.now() + config.report_interval) {}
 
 Result<void> Agent::start() {
@@ -160,7 +160,8 @@ NodeFacts Agent::facts() {
 }
 
 std::vector<EnforcerCapability> Agent::enforcers() const {
-  if (config_.role != Role::leaf)  // a host has no ports that face hosts
+  // What a host could do is nobody's business while it only observes: most never hold a path.
+  if (config_.role == Role::host && config_.mode == Mode::observe)
     return {};
   return {programmer_.capability()};
 }

@@ -44,16 +44,32 @@ void read_routing(ConfigReader routing, RoutingRanges& ranges) {
   routing.read("nexthop_count", ranges.nexthop_count, {.min = 1, .max = 1'000'000});
 }
 
+// A host has no ports by which others' packets come in; a spine sees no queue pair's first hop.
+void read_enforcer(ConfigReader& reader, AgentConfig& config) {
+  const bool host = config.role == Role::host;
+  config.enforcer = host ? Enforcer::host_routes : Enforcer::port_tables;
+  reader.read_choice("enforcer", config.enforcer,
+                     {{"port-tables", Enforcer::port_tables},
+                      {"flow-marks", Enforcer::flow_marks},
+                      {"host-routes", Enforcer::host_routes},
+                      {"srv6", Enforcer::srv6}});
+  if (host && !is_of_hosts(config.enforcer))
+    reader.problem("enforcer", "a host holds paths by host-routes or srv6");
+  if (config.role == Role::leaf && is_of_hosts(config.enforcer))
+    reader.problem("enforcer", "a leaf holds paths by port-tables or flow-marks");
+  if (config.role == Role::spine && config.enforcer != Enforcer::port_tables)
+    reader.problem("enforcer", "a spine holds paths by port-tables");
+}
+
 Result<AgentConfig> read_config(ConfigReader reader) {
   AgentConfig config;
   reader.read("node", config.node, Need::required);
   if (reader.has("node") && !is_node_name(config.node))
     reader.problem("node", "a name has 1 to 64 letters, digits, '.', '-' and '_'");
-  reader.read_choice("role", config.role, {{"host", Role::host}, {"leaf", Role::leaf}},
+  reader.read_choice("role", config.role,
+                     {{"host", Role::host}, {"leaf", Role::leaf}, {"spine", Role::spine}},
                      Need::required);
   reader.read_choice("mode", config.mode, {{"observe", Mode::observe}, {"program", Mode::program}});
-  if (config.role == Role::host && config.mode == Mode::program)
-    reader.problem("mode", "a host can only observe");
 
   ConfigReader coordinator = reader.section("coordinator", Need::required);
   coordinator.read("endpoint", config.endpoint, Need::required);
@@ -71,12 +87,10 @@ Result<AgentConfig> read_config(ConfigReader reader) {
 
   reader.read("uplinks", config.uplinks, Need::required);
   reader.read("host_ports", config.host_ports);
-  if (config.mode == Mode::program && config.host_ports.empty())
-    reader.problem("host_ports", "needed to program a leaf");
+  if (config.mode == Mode::program && config.role != Role::host && config.host_ports.empty())
+    reader.problem("host_ports", "needed to program a leaf or a spine");
   reader.read("never_touch", config.never_touch);
-  reader.read_choice(
-      "enforcer", config.enforcer,
-      {{"port-tables", Enforcer::port_tables}, {"flow-marks", Enforcer::flow_marks}});
+  read_enforcer(reader, config);
   read_routing(reader.section("routing"), config.routing);
   reader.read_choice("log_level", config.log_level,
                      {{"error", LogLevel::error},

@@ -60,6 +60,20 @@ namespace {
 
 constexpr const char* kSoftware = "heddle-agent " HEDDLE_VERSION;
 
+const char* name_of(Role role) {
+  switch (role) {
+    case Role::host:
+      return "host";
+    case Role::leaf:
+      return "leaf";
+    case Role::spine:
+      return "spine";
+    case Role::cli:
+      break;
+  }
+  return "command line";
+}
+
 Result<void> make_directory(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -231,8 +245,8 @@ int run(const AgentConfig& config, const std::filesystem::path& file, const std:
     log_warning("no watchdog: {}", watchdog.error().message);
 
   malloc_trim(0);  // what reading the configuration and loading the kernel program left behind
-  log_info("{} of {} \"{}\" {}", kSoftware, config.role == Role::leaf ? "leaf" : "host",
-           config.node, config.mode == Mode::program ? "programs" : "only observes");
+  log_info("{} of {} \"{}\" {}", kSoftware, name_of(config.role), config.node,
+           config.mode == Mode::program ? "programs" : "only observes");
   step();
   notify_ready(status);
   const Result<void> ended = events.run();
@@ -319,7 +333,7 @@ int probe(const Arguments& arguments, const std::string& boot_id) {
   }
 
   const SystemClock clock;
-  if (facts.role == Role::leaf) {
+  if (facts.role && facts.role != Role::host) {
     facts.sources = LinuxSwitch::check(facts.uplinks, facts.host_ports);
   } else {
     facts.sources = LinuxHost::check(facts.role ? config.watched_ports() : facts.uplinks, clock);
@@ -335,7 +349,8 @@ int probe(const Arguments& arguments, const std::string& boot_id) {
   } else {
     facts.routing_error = state.error().message;
   }
-  if (facts.role == Role::leaf && facts.routing) {
+  const bool holds_paths = facts.role && (facts.role != Role::host || config.mode == Mode::program);
+  if (holds_paths && facts.routing) {
     OwnershipFile ownership = ownership_of(config, boot_id);
     const Result<EnforcerCapability> able = probe_enforcer(**kernel, ownership, config, clock);
     facts.enforcer = able ? *able

@@ -62,11 +62,12 @@ class Judgement {
     settings();
     networkd();
     report_.usable = sees && !facts_.configuration_error &&
-                     (facts_.role != Role::leaf || (facts_.enforcer && facts_.enforcer->usable));
+                     (!is_switch() || (facts_.enforcer && facts_.enforcer->usable));
     return std::move(report_);
   }
 
  private:
+  bool is_switch() const { return facts_.role == Role::leaf || facts_.role == Role::spine; }
   void add(ProbeLine one) { report_.lines.push_back(std::move(one)); }
   void setting(std::string name, Verdict verdict, std::string reason = {},
                std::string remedy = {}) {
@@ -93,7 +94,7 @@ class Judgement {
            Verdict::yes,
            fmt::format("{}", fmt::join(devices, ", ")),
            {}});
-    else if (facts_.role != Role::leaf)  // a switch has none
+    else if (!is_switch())  // a switch has none
       add({"sources", "rdma-devices", Verdict::no, "the kernel shows no RDMA device",
            "load the driver of the NIC (rdma-core; dmesg says why it fails), or leave the network "
            "namespace if devices belong to namespaces (rdma system)"});
@@ -154,11 +155,11 @@ class Judgement {
 
   void settings() {
     const MachineFacts& machine = facts_.machine;
-    if (facts_.role == Role::leaf && machine.forwarding) {
+    if (is_switch() && machine.forwarding) {
       if (*machine.forwarding != 0)
         setting("ip_forward", Verdict::yes);
       else
-        setting("ip_forward", Verdict::no, "this leaf forwards nothing",
+        setting("ip_forward", Verdict::no, "this switch forwards nothing",
                 "set net.ipv4.ip_forward to 1");
     }
     if (machine.hash_policy) {

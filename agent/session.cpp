@@ -244,7 +244,8 @@ void Session::say_hello(Time now) {
              .digest = facts.installed.digest,
              .enforcers = std::move(facts.enforcers),
              .sources = std::move(facts.sources),
-             .ports = std::move(facts.ports)});
+             .ports = std::move(facts.ports),
+             .segments = std::move(facts.segments)});
 }
 
 void Session::send(Message message) {

@@ -46,6 +46,7 @@ struct NodeFacts {
   std::vector<EnforcerCapability> enforcers;
   std::vector<SourceCapability> sources;
   std::vector<PortStatus> ports;
+  std::vector<LocalSegment> segments{};
 };
 
 // What the pins shall be from now on: those of a plan, or none, and why.

@@ -229,6 +229,25 @@ struct Hello {
   enforcers @9 :List(EnforcerCapability);
   sources @10 :List(SourceCapability);
   ports @11 :List(PortStatus);
+  segments @12 :List(LocalSegment);
+  # SRv6 segments that the node has installed, read back; a segment list names no others. At most 64. An agent whose
+  # segments change says hello again.
+}
+
+struct LocalSegment {
+  behaviour @0 :SegmentBehaviour;
+  address @1 :Address;
+  # IPv6; not ::.
+}
+
+enum SegmentBehaviour {
+  # What the node does with a packet that is addressed to the segment; the names of RFC 8986.
+  transit @0;
+  # End: sends it to the next segment of its list.
+  deliversV4 @1;
+  # End.DX4: takes an IPv4 packet out of its wrapping and hands it to the node's own address.
+  deliversV6 @2;
+  # End.DT6: takes an IPv6 packet out of its wrapping and looks it up among the node's own addresses.
 }
 
 struct Report {

@@ -42,6 +42,13 @@ struct SourceCapability {
   bool operator==(const SourceCapability&) const = default;
 };
 
+// An SRv6 segment that a node has installed and read back.
+struct LocalSegment {
+  SegmentBehaviour behaviour{};
+  IpAddress address;
+  auto operator<=>(const LocalSegment&) const = default;
+};
+
 // First word of an agent on every connection. `instance` is drawn at each start, so that two agents
 // with one name are told from one that reconnects (safety rule 9).
 struct Hello {
@@ -57,6 +64,7 @@ struct Hello {
   std::vector<EnforcerCapability> enforcers;
   std::vector<SourceCapability> sources;
   std::vector<PortStatus> ports;
+  std::vector<LocalSegment> segments{};  // of its own; what other nodes' segment lists may name
   bool operator==(const Hello&) const = default;
 };
 

@@ -65,6 +65,13 @@ struct FlowMark {
   std::string out_port;
   auto operator<=>(const FlowMark&) const = default;
 };
+// What a node does with a packet that is addressed to a segment of its own (RFC 8986).
+enum class SegmentBehaviour : std::uint8_t {
+  transit,      // End: on to the packet's next segment
+  delivers_v4,  // End.DX4: out of its wrapping, to the node's own IPv4 address
+  delivers_v6,  // End.DT6: out of its wrapping, to the node's own IPv6 addresses
+};
+
 using PinTarget = std::variant<PortTableRoute, HostRoute, SegmentList, FlowMark>;
 
 struct Pin {

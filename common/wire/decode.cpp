@@ -30,6 +30,8 @@ static_assert(static_cast<int>(ws::ErrorCode::UNOBSERVABLE) ==
               static_cast<int>(Errc::unobservable));
 static_assert(static_cast<int>(ws::Role::CLI) == static_cast<int>(Role::cli));
 static_assert(static_cast<int>(ws::Mode::PROGRAM) == static_cast<int>(Mode::program));
+static_assert(static_cast<int>(ws::SegmentBehaviour::DELIVERS_V6) ==
+              static_cast<int>(SegmentBehaviour::delivers_v6));
 static_assert(static_cast<int>(ws::Granularity::QUEUE_PAIR) ==
               static_cast<int>(Granularity::queue_pair));
 
@@ -122,6 +124,15 @@ SourceCapability read(ws::SourceCapability::Reader from) {
           people_text(from.getReason(), "a source's reason")};
 }
 
+LocalSegment read(ws::LocalSegment::Reader from) {
+  const LocalSegment segment{
+      enumerant(from.getBehaviour(), SegmentBehaviour::delivers_v6, "a segment's behaviour"),
+      read(from.getAddress())};
+  require(segment.address.family == Family::v6 && !segment.address.is_unspecified(), "a segment",
+          "is no IPv6 address");
+  return segment;
+}
+
 Withdrawal read(ws::Withdrawal::Reader from) {
   const auto prefix = from.getDestination();
   Withdrawal withdrawal{{read(prefix.getAddress()), prefix.getLength()},
@@ -191,7 +202,8 @@ Hello read(ws::Hello::Reader from) {
           .digest = from.getDigest(),
           .enforcers = read_all(from.getEnforcers(), kMaxCapabilities, "the list of enforcers"),
           .sources = read_all(from.getSources(), kMaxCapabilities, "the list of sources"),
-          .ports = ports(from.getPorts())};
+          .ports = ports(from.getPorts()),
+          .segments = read_all(from.getSegments(), kMaxCapabilities, "the list of segments")};
 }
 
 Welcome read(ws::Welcome::Reader from) {

@@ -122,6 +122,11 @@ void put(ws::SourceCapability::Builder out, const SourceCapability& source) {
   out.setReason(text(cut(source.reason)));
 }
 
+void put(ws::LocalSegment::Builder out, const LocalSegment& segment) {
+  out.setBehaviour(static_cast<ws::SegmentBehaviour>(segment.behaviour));
+  put(out.initAddress(), segment.address);
+}
+
 void put(ws::Withdrawal::Builder out, const Withdrawal& withdrawal) {
   auto prefix = out.initDestination();
   put(prefix.initAddress(), withdrawal.destination.address);
@@ -173,6 +178,8 @@ void put(ws::Envelope::Builder out, const Hello& m) {
   put_all(hello.initEnforcers(static_cast<unsigned>(m.enforcers.size())), m.enforcers);
   put_all(hello.initSources(static_cast<unsigned>(m.sources.size())), m.sources);
   put_all(hello.initPorts(static_cast<unsigned>(m.ports.size())), m.ports);
+  if (!m.segments.empty())
+    put_all(hello.initSegments(static_cast<unsigned>(m.segments.size())), m.segments);
 }
 
 void put(ws::Envelope::Builder out, const Welcome& m) {

@@ -139,11 +139,48 @@ TEST(AgentConfig, WantsKeysUnlessPlainIsAskedForByName) {
   EXPECT_EQ(why(without_keys + "  plain: true\n"), "");
 }
 
-TEST(AgentConfig, LetsNoHostProgram) {
+std::string as(const std::string& role) {
   std::string text = kGood;
-  text.replace(text.find("role: leaf"), 10, "role: host");
-  EXPECT_NE(why(text).find("agent.yaml:3: mode: a host can only observe"), std::string::npos)
-      << why(text);
+  text.replace(text.find("role: leaf"), 10, "role: " + role);
+  return text;
+}
+
+TEST(AgentConfig, LetsEachRoleHoldPathsInItsOwnWays) {
+  for (const auto& [role, enforcer, allowed] : {std::tuple("host", "port-tables", false),
+                                                {"host", "flow-marks", false},
+                                                {"host", "host-routes", true},
+                                                {"host", "srv6", true},
+                                                {"leaf", "port-tables", true},
+                                                {"leaf", "flow-marks", true},
+                                                {"leaf", "host-routes", false},
+                                                {"leaf", "srv6", false},
+                                                {"spine", "port-tables", true},
+                                                {"spine", "flow-marks", false},
+                                                {"spine", "srv6", false}}) {
+    const std::string mistakes = why(as(role) + "enforcer: " + enforcer + "\n");
+    EXPECT_EQ(
+        mistakes.find("enforcer: a " + std::string(role) + " holds paths by") == std::string::npos,
+        allowed)
+        << role << " " << enforcer << ": " << mistakes;
+  }
+}
+
+TEST(AgentConfig, ChoosesAnEnforcerThatFitsTheRole) {
+  for (const auto& [role, enforcer] : {std::pair("host", Enforcer::host_routes),
+                                       {"leaf", Enforcer::port_tables},
+                                       {"spine", Enforcer::port_tables}}) {
+    const Result<AgentConfig> config = parse_agent_config(as(role), "agent.yaml");
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config->enforcer, enforcer) << role;
+  }
+}
+
+TEST(AgentConfig, WantsPortsThatFaceHostsOfSwitchesOnly) {
+  for (const auto& [role, wants] : {std::pair("host", false), {"leaf", true}, {"spine", true}}) {
+    std::string text = as(role);
+    text.erase(text.find("host_ports"));
+    EXPECT_EQ(why(text).find("host_ports: needed") != std::string::npos, wants) << role;
+  }
 }
 
 TEST(AgentConfig, RefusesNumbersThatBelongToOthers) {
