@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/tree.h"
+
 namespace heddle {
 namespace {
 

@@ -18,6 +18,7 @@
 #include "agent/observe/sampled_flows.h"
 #include "agent/report/reporter.h"
 #include "common/wire/codec.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

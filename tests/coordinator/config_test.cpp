@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "tests/tree.h"
+
 namespace heddle {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/coordinator/fake_cluster.h"
+#include "tests/tree.h"
 
 namespace heddle::testing {
 namespace {

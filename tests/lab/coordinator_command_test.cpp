@@ -22,6 +22,7 @@
 
 #include "tests/lab/expect.h"
 #include "tests/lab/process.h"
+#include "tests/tree.h"
 
 namespace heddle::lab {
 namespace {

@@ -13,6 +13,7 @@
 #include "common/wire/codec.h"
 #include "tests/lab/process.h"
 #include "tests/lab/program_lab.h"
+#include "tests/tree.h"
 
 namespace heddle::lab {
 namespace {

@@ -14,6 +14,7 @@
 #include "tests/lab/netlink.h"
 #include "tests/lab/netns.h"
 #include "tests/lab/process.h"
+#include "tests/tree.h"
 
 namespace heddle::lab {
 namespace {

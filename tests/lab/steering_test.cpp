@@ -19,6 +19,7 @@
 #include "tests/lab/expect.h"
 #include "tests/lab/routing.h"
 #include "tests/lab/traffic.h"
+#include "tests/tree.h"
 
 namespace heddle::lab {
 namespace {

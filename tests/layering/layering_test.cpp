@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/layering/include_rules.h"
+#include "tests/tree.h"
 
 namespace heddle::layering {
 namespace {

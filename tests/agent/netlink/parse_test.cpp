@@ -15,6 +15,7 @@
 
 #include "agent/netlink/batch.h"
 #include "agent/netlink/requests.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

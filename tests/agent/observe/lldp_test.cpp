@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "agent/observe/lldp_file.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

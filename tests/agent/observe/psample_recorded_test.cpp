@@ -11,6 +11,7 @@
 #include "agent/observe/psample_message.h"
 #include "agent/observe/roce_packet.h"
 #include "agent/observe/sampled_flows.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

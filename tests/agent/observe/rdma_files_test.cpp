@@ -13,6 +13,7 @@
 
 #include "agent/observe/directory_tree.h"
 #include "agent/report/port_deltas.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

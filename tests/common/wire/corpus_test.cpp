@@ -16,6 +16,7 @@
 #include "common/wire/codec.h"
 #include "schemas/heddle.capnp.h"
 #include "tests/common/wire/examples.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coordinator/cli/command_line.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

@@ -7,6 +7,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/tree.h"
+
 namespace heddle {
 
 // A file of tests/coordinator/cli/replies.

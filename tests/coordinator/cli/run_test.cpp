@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "common/transport/keys.h"
+#include "tests/tree.h"
 
 namespace heddle {
 namespace {

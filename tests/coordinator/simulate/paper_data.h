@@ -10,6 +10,7 @@
 #include "coordinator/simulate/fabric_generator.h"
 #include "coordinator/simulate/paper_files.h"
 #include "coordinator/simulate/presets.h"
+#include "tests/tree.h"
 
 namespace heddle::sim::testing {
 
