@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/program/main_view.h"
+#include "agent/program/segments.h"
 #include "common/runtime/log.h"
 #include "common/wire/codec.h"
 
@@ -29,7 +30,8 @@ Agent::Agent(const AgentConfig& config, AgentIdentity identity, AgentParts parts
                    .host_ports = config.host_ports,
                    .never_touch = config.never_touch,
                    .ranges = config.routing,
-                   .enforcer = config.enforcer}),
+                   .enforcer = config.enforcer,
+                   .segments = segments_of(config.role, config.sid)}),
       session_({.node = config.node,
                 .role = config.role,
                 .mode = config.mode,
@@ -153,10 +155,12 @@ std::string Agent::describe() const {
 NodeFacts Agent::facts() {
   told_enforcers_ = enforcers();
   told_sources_ = sources();
+  told_segments_ = programmer_.segments();
   return {.installed = programmer_.state(),
           .enforcers = told_enforcers_,
           .sources = told_sources_,
-          .ports = own_ports()};
+          .ports = own_ports(),
+          .segments = told_segments_};
 }
 
 std::vector<EnforcerCapability> Agent::enforcers() const {
@@ -182,7 +186,15 @@ void Agent::look_at_switch() {
 
 // An enforcer that broke down must not be planned for, and one that was repaired is waited for.
 void Agent::tell_abilities(Time now, const std::vector<SourceCapability>& sources) {
-  if (enforcers() != told_enforcers_ || sources != told_sources_)
+  if (const std::string& lack = programmer_.segments_lack(); lack != logged_lack_) {
+    logged_lack_ = lack;
+    if (lack.empty())
+      log_info("the segments of this node are in effect");
+    else
+      log_warning("segments of this node: {}", lack);
+  }
+  if (enforcers() != told_enforcers_ || sources != told_sources_ ||
+      programmer_.segments() != told_segments_)
     session_.abilities_changed(now);
 }
 

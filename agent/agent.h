@@ -95,6 +95,8 @@ class Agent {
   // What hello said last.
   std::vector<EnforcerCapability> told_enforcers_;
   std::vector<SourceCapability> told_sources_;
+  std::vector<LocalSegment> told_segments_;
+  std::string logged_lack_;  // of segments
 
   std::uint64_t full_reads_{};  // after which the off switch has been looked at
   bool links_changed_{};

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "agent/program/flush.h"
 #include "agent/program/guard.h"
 #include "agent/program/programmer.h"
+#include "agent/program/segments.h"
 #include "common/core/reconcile.h"
 
 namespace heddle {
@@ -35,8 +37,15 @@ Result<std::size_t> count_pins(RouteKernel& kernel, const RoutingRanges& ranges)
   const Result<KernelState> state = kernel.read_ours();
   if (!state)
     return tl::unexpected(state.error());
-  const auto routes = std::ranges::count_if(state->routes, [&ranges](const KernelRoute& route) {
-    return route.protocol == ranges.protocol && ranges.owns_table(route.table);
+  // Those of its segments are no pins, and stay.
+  std::set<std::uint32_t> of_segments;
+  for (const KernelNextHop& next_hop : state->next_hops) {
+    if (next_hop.action)
+      of_segments.insert(next_hop.id);
+  }
+  const auto routes = std::ranges::count_if(state->routes, [&](const KernelRoute& route) {
+    return route.protocol == ranges.protocol && ranges.owns_table(route.table) &&
+           !of_segments.contains(route.next_hop_id);
   });
   return static_cast<std::size_t>(routes) +
          (state->mark_table ? state->mark_table->flows.size() : 0);
@@ -48,13 +57,18 @@ void print(const FlushReport& report) {
   if (report.marks > 0)
     fmt::print(", {} marks", report.marks);
   fmt::print("\n");
+  if (report.segments_kept > 0)
+    fmt::print(
+        "kept {} SRv6 segments of this node, by which other nodes' pins may lead; "
+        "\"heddle-agent flush\" removes them\n",
+        report.segments_kept);
   for (const std::string& foreign : report.left_alone)
     fmt::print("left alone, not ours: {}\n", foreign);
 }
 
 ExitCode flush_and_print(RouteKernel& kernel, OwnershipStore& ownership,
-                         const RoutingRanges& ranges) {
-  const Result<FlushReport> report = flush(kernel, ownership, ranges);
+                         const RoutingRanges& ranges, FlushScope scope) {
+  const Result<FlushReport> report = flush(kernel, ownership, ranges, scope);
   if (!report)
     return explain(report.error());
   print(*report);
@@ -110,7 +124,8 @@ ProgramConfig program_config(const AgentConfig& config) {
           .host_ports = config.host_ports,
           .never_touch = config.never_touch,
           .ranges = config.routing,
-          .enforcer = config.enforcer};
+          .enforcer = config.enforcer,
+          .segments = segments_of(config.role, config.sid)};
 }
 
 }  // namespace
@@ -149,7 +164,7 @@ ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const Age
   if (!lock)
     return explain(lock.error());
   sweep_and_print(sweep);
-  return flush_and_print(kernel, ownership, config.routing);
+  return flush_and_print(kernel, ownership, config.routing, FlushScope::everything);
 }
 
 ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
@@ -175,7 +190,7 @@ ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
   } else if (!lock) {
     return explain(lock.error());
   }
-  const ExitCode flushed = flush_and_print(kernel, ownership, config.routing);
+  const ExitCode flushed = flush_and_print(kernel, ownership, config.routing, FlushScope::pins);
   if (flushed == kOk)
     fmt::print("disabled\n");
   return flushed;

@@ -44,21 +44,38 @@ void read_routing(ConfigReader routing, RoutingRanges& ranges) {
   routing.read("nexthop_count", ranges.nexthop_count, {.min = 1, .max = 1'000'000});
 }
 
-// A host has no ports by which others' packets come in; a spine sees no queue pair's first hop.
 void read_enforcer(ConfigReader& reader, AgentConfig& config) {
-  const bool host = config.role == Role::host;
-  config.enforcer = host ? Enforcer::host_routes : Enforcer::port_tables;
+  const std::vector<Enforcer> fitting = enforcers_of(config.role);
+  config.enforcer = fitting.front();
   reader.read_choice("enforcer", config.enforcer,
                      {{"port-tables", Enforcer::port_tables},
                       {"flow-marks", Enforcer::flow_marks},
                       {"host-routes", Enforcer::host_routes},
                       {"srv6", Enforcer::srv6}});
-  if (host && !is_of_hosts(config.enforcer))
-    reader.problem("enforcer", "a host holds paths by host-routes or srv6");
-  if (config.role == Role::leaf && is_of_hosts(config.enforcer))
-    reader.problem("enforcer", "a leaf holds paths by port-tables or flow-marks");
-  if (config.role == Role::spine && config.enforcer != Enforcer::port_tables)
-    reader.problem("enforcer", "a spine holds paths by port-tables");
+  if (std::ranges::find(fitting, config.enforcer) != fitting.end())
+    return;
+  std::vector<const char*> names;
+  for (const Enforcer enforcer : fitting)
+    names.push_back(name_of(enforcer));
+  reader.problem("enforcer",
+                 fmt::format("a node of this role holds paths by {}", fmt::join(names, " or ")));
+}
+
+void read_srv6(ConfigReader srv6, AgentConfig& config) {
+  std::string text{"none"};
+  srv6.read("sid", text);
+  if (text == "none")
+    return;
+  // Multicast, link-local and loopback addresses lead nowhere.
+  const auto address = IpAddress::parse(text);
+  const bool good = address && address->family == Family::v6 &&
+                    ((address->octets[0] & 0xE0) == 0x20 || (address->octets[0] & 0xFE) == 0xFC);
+  if (good)
+    config.sid = *address;
+  else
+    srv6.problem("sid", "a segment has an IPv6 address of 2000::/3 or fc00::/7");
+  if (config.routing.table_count < 2)
+    srv6.problem("sid", "segments take one of the tables; routing.table_count is too small");
 }
 
 Result<AgentConfig> read_config(ConfigReader reader) {
@@ -92,6 +109,7 @@ Result<AgentConfig> read_config(ConfigReader reader) {
   reader.read("never_touch", config.never_touch);
   read_enforcer(reader, config);
   read_routing(reader.section("routing"), config.routing);
+  read_srv6(reader.section("srv6"), config);
   reader.read_choice("log_level", config.log_level,
                      {{"error", LogLevel::error},
                       {"warning", LogLevel::warning},
@@ -132,6 +150,7 @@ std::vector<std::string> needs_restart(const AgentConfig& now, const AgentConfig
   compare("host_ports", now.host_ports, next.host_ports);
   compare("never_touch", now.never_touch, next.never_touch);
   compare("enforcer", now.enforcer, next.enforcer);
+  compare("srv6.sid", now.sid, next.sid);
   compare("routing", now.routing, next.routing);
   return keys;
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct AgentConfig {
   std::vector<std::string> host_ports;  // likewise
   std::vector<Prefix> never_touch;      // no pin of a flow from or to these is held
   Enforcer enforcer{};
+  std::optional<IpAddress> sid;  // of the SRv6 segments that this node has for others
   RoutingRanges routing;
   LogLevel log_level{LogLevel::info};
 

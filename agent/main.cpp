@@ -89,7 +89,9 @@ OwnershipFile ownership_of(const AgentConfig& config, const std::string& boot_id
 }
 
 NetlinkKernel::Options kernel_options(const AgentConfig& config) {
-  return {.ranges = config.routing, .marks = config.enforcer == Enforcer::flow_marks};
+  return {.ranges = config.routing,
+          .marks = config.enforcer == Enforcer::flow_marks,
+          .segments = config.enforcer == Enforcer::srv6};
 }
 
 Result<ClientOptions> client_options(const AgentConfig& config) {
@@ -307,6 +309,20 @@ int record(const Arguments& arguments) {
        .clock = clock});
 }
 
+EnforcerCapability probe_enforcer(const AgentConfig& config, OwnershipStore& ownership,
+                                  const Clock& clock) {
+  const Result<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::open(kernel_options(config));
+  Result<EnforcerCapability> able =
+      kernel ? probe_enforcer(**kernel, ownership, config, clock)
+             : Result<EnforcerCapability>(tl::unexpected(kernel.error()));
+  if (able)
+    return *std::move(able);
+  return {.name = name_of(config.enforcer),
+          .granularity = granularity_of(config.enforcer),
+          .usable = false,
+          .reason = able.error().message};
+}
+
 // Of whatever machine this is: with its configuration, where it has one.
 int probe(const Arguments& arguments, const std::string& boot_id) {
   ProbeFacts facts{.configuration_error = {},
@@ -314,7 +330,8 @@ int probe(const Arguments& arguments, const std::string& boot_id) {
                    .uplinks = {"*"},
                    .host_ports = {"*"},
                    .sources = {},
-                   .enforcer = {},
+                   .enforcers = {},
+                   .programs = false,
                    .routing = {},
                    .routing_error = {},
                    .machine = read_machine(DirectoryTree("/"))};
@@ -349,15 +366,16 @@ int probe(const Arguments& arguments, const std::string& boot_id) {
   } else {
     facts.routing_error = state.error().message;
   }
-  const bool holds_paths = facts.role && (facts.role != Role::host || config.mode == Mode::program);
-  if (holds_paths && facts.routing) {
+  if (facts.role && facts.routing) {
     OwnershipFile ownership = ownership_of(config, boot_id);
-    const Result<EnforcerCapability> able = probe_enforcer(**kernel, ownership, config, clock);
-    facts.enforcer = able ? *able
-                          : EnforcerCapability{.name = name_of(config.enforcer),
-                                               .granularity = granularity_of(config.enforcer),
-                                               .usable = false,
-                                               .reason = able.error().message};
+    facts.programs = config.mode == Mode::program;
+    for (const Enforcer enforcer : enforcers_of(config.role)) {
+      AgentConfig as_if = config;
+      as_if.enforcer = enforcer;
+      const auto place =
+          enforcer == config.enforcer ? facts.enforcers.begin() : facts.enforcers.end();
+      facts.enforcers.insert(place, probe_enforcer(as_if, ownership, clock));
+    }
   }
   return print_probe(facts, arguments.json);
 }

@@ -62,7 +62,8 @@ class Judgement {
     settings();
     networkd();
     report_.usable = sees && !facts_.configuration_error &&
-                     (!is_switch() || (facts_.enforcer && facts_.enforcer->usable));
+                     ((!is_switch() && !facts_.programs) ||
+                      (!facts_.enforcers.empty() && facts_.enforcers.front().usable));
     return std::move(report_);
   }
 
@@ -109,14 +110,12 @@ class Judgement {
   }
 
   void enforcers() {
-    if (facts_.enforcer) {
-      add(line("enforcers", facts_.enforcer->name,
-               !facts_.enforcer->usable          ? Verdict::no
-               : facts_.enforcer->reason.empty() ? Verdict::yes
-                                                 : Verdict::limited,
-               facts_.enforcer->reason, "see heddle-agent(8)"));
-      return;
-    }
+    for (const EnforcerCapability& enforcer : facts_.enforcers)
+      add(line("enforcers", enforcer.name,
+               !enforcer.usable          ? Verdict::no
+               : enforcer.reason.empty() ? Verdict::yes
+                                         : Verdict::limited,
+               enforcer.reason, "see heddle-agent(8)"));
     if (!facts_.routing)
       add({"enforcers", "routing", Verdict::no, facts_.routing_error, "see heddle-agent(8)"});
   }

@@ -41,7 +41,8 @@ struct ProbeFacts {
   std::vector<std::string> uplinks;
   std::vector<std::string> host_ports;
   std::vector<SourceCapability> sources;
-  std::optional<EnforcerCapability> enforcer;  // of a leaf with a configuration
+  std::vector<EnforcerCapability> enforcers;  // that the role could use; the configured one first
+  bool programs{};                            // it is to hold paths
   std::optional<KernelState> routing;
   std::string routing_error;
   MachineFacts machine;
@@ -64,7 +65,7 @@ struct ProbeLine {
 
 struct ProbeReport {
   std::vector<ProbeLine> lines;
-  // Flows can be seen, and on a leaf paths can be held.
+  // Flows can be seen, and on a switch, or where they are to be, paths can be held.
   bool usable{};
 };
 

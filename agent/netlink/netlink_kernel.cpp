@@ -109,6 +109,31 @@ class NetlinkKernel::Impl {
     });
   }
 
+  // A next hop with an empty list of segments, which no kernel takes: one that can wrap packets
+  // calls it invalid, any other does not support it.
+  Result<void> probe_segments() {
+    KernelState state;
+    if (auto read = read_links(state); !read)
+      return read;
+    const auto up = std::ranges::find_if(
+        state.links, [](const Link& link) { return link.up && link.carrier && link.ipv6; });
+    if (up == state.links.end())
+      return {};  // nothing to ask by
+    Batch request = requests.batch();
+    append_empty_segments(request, up->index);
+    request.acknowledge_last();
+    int error = 0;
+    auto done = requests.exchange(request, [&](const nlmsghdr& message) {
+      if (const auto answer = parse_answer(message))
+        error = answer->error;
+    });
+    if (done && error == EOPNOTSUPP)
+      return fail(Errc::unsupported,
+                  "the kernel cannot wrap packets for segments; Linux 5.3 or later with "
+                  "CONFIG_IPV6_SEG6_LWTUNNEL can");
+    return done;
+  }
+
   void emit(const KernelEvent& event) const {
     if (handler)
       handler(event);
@@ -334,6 +359,10 @@ Result<void> NetlinkKernel::probe() {
   if (error == EPERM)
     return fail(Errc::permission,
                 "not allowed to change routes; give the agent CAP_NET_ADMIN (the unit file does)");
+  if (impl_->options.segments) {
+    if (auto able = impl_->probe_segments(); !able)
+      return able;
+  }
   return impl_->options.marks ? impl_->marks.probe(impl_->options.ranges.mark_table())
                               : Result<void>{};
 }

@@ -18,6 +18,7 @@ class NetlinkKernel final : public RouteKernel, public PortSource {
     RoutingRanges ranges;
     int event_buffer_bytes{4 << 20};  // of each notification socket
     bool marks{};                     // flows are to be marked: probe for it, watch the marks
+    bool segments{};                  // packets are to be wrapped for segments: probe for it
   };
   static Result<std::unique_ptr<NetlinkKernel>> open(Options options);
   ~NetlinkKernel() override;

@@ -4,6 +4,7 @@
 #include <linux/if.h>
 #include <linux/if_link.h>
 #include <linux/ipv6.h>
+#include <linux/lwtunnel.h>
 #include <linux/neighbour.h>
 #include <linux/netconf.h>
 #include <linux/nexthop.h>
@@ -18,6 +19,7 @@
 #include <string_view>
 
 #include "agent/netlink/attributes.h"
+#include "agent/netlink/segments.h"
 
 namespace heddle {
 namespace {
@@ -90,6 +92,18 @@ void clear_host_bits(Prefix& prefix) {
   }
 }
 
+void parse_encapsulation(const Attributes& next_hop, KernelNextHop& into) {
+  if (!next_hop.has(NHA_ENCAP_TYPE))
+    return;
+  const auto kind = next_hop.value<std::uint16_t>(NHA_ENCAP_TYPE);
+  const Attributes inner = next_hop.nest(NHA_ENCAP);
+  if (kind == std::uint16_t{LWTUNNEL_ENCAP_SEG6})
+    into.segments = parse_segments(inner);
+  else if (kind == std::uint16_t{LWTUNNEL_ENCAP_SEG6_LOCAL})
+    into.action = parse_segment_action(inner);
+  into.other_encapsulation = into.segments.empty() && !into.action;
+}
+
 // No selectors beyond those of "iif PORT lookup TABLE" or "fwmark MARK lookup TABLE".
 bool plain(const fib_rule_hdr& head, const Attributes& a) {
   if (head.action != FR_ACT_TO_TBL || head.src_len != 0 || head.dst_len != 0 || head.tos != 0 ||
@@ -132,7 +146,8 @@ std::optional<Link> parse_link(const nlmsghdr& message) {
             .resolves = (head->ifi_flags & IFF_NOARP) == 0,
             .master = a.number(IFLA_MASTER).value_or(0),
             .master_kind = {},
-            .ipv6 = ipv6_is_on(a)};
+            .ipv6 = ipv6_is_on(a),
+            .mtu = a.number(IFLA_MTU).value_or(0)};
   if (link.name.empty())
     return std::nullopt;
   link.carrier = link.carrier && a.value<std::uint8_t>(IFLA_CARRIER).value_or(1) != 0;
@@ -162,6 +177,7 @@ std::optional<KernelNextHop> parse_next_hop(const nlmsghdr& message) {
     result.hop = Hop{.ifindex = *out,
                      .gateway = address(head->nh_family, a.bytes(NHA_GATEWAY)),
                      .onlink = (head->nh_flags & RTNH_F_ONLINK) != 0};
+    parse_encapsulation(a, result);
   }
   return result;
 }

@@ -2,12 +2,14 @@
 
 #include <arpa/inet.h>
 #include <linux/fib_rules.h>
+#include <linux/lwtunnel.h>
 #include <linux/neighbour.h>
 #include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "agent/netlink/segments.h"
 #include "common/core/check.h"
 
 namespace heddle {
@@ -29,13 +31,16 @@ struct Append {
   void operator()(const AddNextHop& a) const {
     const NextHop& n = a.next_hop;
     nhmsg head{};
-    head.nh_family = family_of(n.gateway);
+    head.nh_family = n.action ? AF_INET6 : family_of(n.gateway);
     head.nh_protocol = ranges.protocol;
     head.nh_flags = n.onlink ? RTNH_F_ONLINK : 0;
-    batch.begin(RTM_NEWNEXTHOP, kCreate, head)
-        .number(NHA_ID, n.id)
-        .number(NHA_OIF, n.ifindex)
-        .address(NHA_GATEWAY, n.gateway);
+    batch.begin(RTM_NEWNEXTHOP, kCreate, head).number(NHA_ID, n.id).number(NHA_OIF, n.ifindex);
+    if (n.action)
+      append_segment_action(batch, *n.action);
+    else
+      batch.address(NHA_GATEWAY, n.gateway);
+    if (!n.segments.empty())
+      append_segments(batch, n.segments);
   }
   void operator()(const RemoveNextHop& a) const {
     batch.begin(RTM_DELNEXTHOP, 0, nhmsg{}).number(NHA_ID, a.id);
@@ -59,6 +64,8 @@ struct Append {
     batch.begin(type, flags, head).number(RTA_TABLE, r.table).number(RTA_NH_ID, r.next_hop);
     if (head.rtm_dst_len != 0)
       batch.address(RTA_DST, r.destination);
+    if (r.source)
+      batch.address(RTA_PREFSRC, *r.source);
     // Where IPv6 is asked for no metric, it removes a route of any.
     if (r.destination.family == Family::v6)
       batch.number(RTA_PRIORITY, usual_metric(Family::v6));
@@ -90,18 +97,31 @@ void append_lookup(Batch& batch, const Lookup& lookup) {
   rtmsg head{};
   head.rtm_family = family_of(lookup.destination);
   head.rtm_dst_len = static_cast<std::uint8_t>(8 * lookup.destination.size());
-  head.rtm_src_len = head.rtm_dst_len;
+  const bool from_somewhere = !lookup.source.is_unspecified();
+  head.rtm_src_len = from_somewhere ? head.rtm_dst_len : 0;
   // IPv6 names the table anyway, and refuses to be asked for it.
   head.rtm_flags = lookup.destination.family == Family::v4 ? RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE
                                                            : RTM_F_FIB_MATCH;
-  batch.begin(RTM_GETROUTE, 0, head)
-      .address(RTA_DST, lookup.destination)
-      .address(RTA_SRC, lookup.source)
-      .number(RTA_IIF, lookup.in_ifindex)
-      .number(RTA_MARK, lookup.mark)
+  batch.begin(RTM_GETROUTE, 0, head).address(RTA_DST, lookup.destination);
+  if (from_somewhere)
+    batch.address(RTA_SRC, lookup.source);
+  if (lookup.in_ifindex != 0)
+    batch.number(RTA_IIF, lookup.in_ifindex);
+  batch.number(RTA_MARK, lookup.mark)
       .octet(RTA_IP_PROTO, IPPROTO_UDP)
       .attribute(RTA_SPORT, &source_port, sizeof source_port)
       .attribute(RTA_DPORT, &destination_port, sizeof destination_port);
+}
+
+void append_empty_segments(Batch& batch, std::uint32_t ifindex) {
+  nhmsg head{};
+  head.nh_family = AF_INET6;
+  const std::uint16_t kind = LWTUNNEL_ENCAP_SEG6;
+  batch.begin(RTM_NEWNEXTHOP, kCreate, head)
+      .number(NHA_OIF, ifindex)
+      .attribute(NHA_ENCAP_TYPE, &kind, sizeof kind)
+      .open(NHA_ENCAP)
+      .close();
 }
 
 void append_resolve(Batch& batch, std::uint32_t ifindex, const IpAddress& address) {

@@ -14,6 +14,10 @@ void append_action(Batch& batch, const Action& action, const RoutingRanges& rang
 // For a RoCE packet: UDP to port 4791.
 void append_lookup(Batch& batch, const Lookup& lookup);
 
+// A request for a next hop that is wrong on purpose: what it is refused for tells whether the
+// kernel knows segments.
+void append_empty_segments(Batch& batch, std::uint32_t ifindex);
+
 void append_resolve(Batch& batch, std::uint32_t ifindex, const IpAddress& address);
 
 }  // namespace heddle

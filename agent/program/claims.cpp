@@ -19,11 +19,15 @@ class Sorting {
       lend(member);
     const bool in_range = ranges_.owns_next_hop(n.id);
     const bool marked = n.protocol == ranges_.protocol;
-    if (in_range && marked && n.hop && n.hop->gateway && record_.owns_next_hop(n.id)) {
+    const bool fits =
+        n.hop && (n.hop->gateway.has_value() || n.action.has_value()) && !n.other_encapsulation;
+    if (in_range && marked && fits && record_.owns_next_hop(n.id)) {
       claims.ours.next_hops.push_back({.id = n.id,
                                        .ifindex = n.hop->ifindex,
-                                       .gateway = *n.hop->gateway,
-                                       .onlink = n.hop->onlink});
+                                       .gateway = n.hop->gateway.value_or(IpAddress{}),
+                                       .onlink = n.hop->onlink,
+                                       .segments = n.segments,
+                                       .action = n.action});
     } else if (in_range || marked) {
       foreign([&] { return fmt::format("nexthop id {} proto {}", n.id, n.protocol); }, in_range,
               marked);
@@ -60,8 +64,10 @@ class Sorting {
                       r.metric == usual_metric(address.family) && r.tos == 0 && !r.some_sources;
     if (in_range && marked && r.unicast && fits &&
         record_.owns_route(r.table, r.destination.address)) {
-      const PinRoute route{
-          .table = r.table, .destination = r.destination.address, .next_hop = r.next_hop_id};
+      const PinRoute route{.table = r.table,
+                           .destination = r.destination.address,
+                           .next_hop = r.next_hop_id,
+                           .source = r.local_address};
       claims.ours.routes.push_back(route);
       if (r.offload_failed)
         claims.refused_by_hardware.push_back(route);

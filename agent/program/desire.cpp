@@ -7,12 +7,19 @@
 #include <optional>
 #include <set>
 
+#include "agent/program/prerequisites.h"
+
 namespace heddle {
 namespace {
 
 class Desiring {
  public:
   explicit Desiring(const DesireInput& input) : in_(input) {
+    for (const PinRoute& route : in_.segments.routes)
+      segment_tables_.insert(route.table);
+    for (const NextHop& next_hop : in_.segments.next_hops)
+      ids_in_use_.insert(next_hop.id);
+    tables_in_use_ = segment_tables_;
     for (const PinRoute& route : in_.installed.routes) {
       tables_in_use_.insert(route.table);
       if (route.destination.is_unspecified())
@@ -25,8 +32,12 @@ class Desiring {
     // Also what no rule leads to any more: the table must not become another next hop's.
     for (const MarkedFlow& flow : in_.installed.marks)
       tables_in_use_.insert(flow.mark);
-    for (const NextHop& next_hop : in_.installed.next_hops)
+    for (const NextHop& next_hop : in_.installed.next_hops) {
       ids_in_use_.insert(next_hop.id);
+      NextHop way = next_hop;
+      way.id = 0;
+      installed_ids_.try_emplace(std::move(way), next_hop.id);
+    }
   }
 
   void take(std::size_t position) {
@@ -35,27 +46,29 @@ class Desiring {
       return refuse(
           position, Errc::permission,
           fmt::format("this node's configuration says never to touch {}", to_string(*forbidden)));
-    const bool by_mark = in_.enforcer == Enforcer::flow_marks;
-    const bool ipv6 = destination_of(pin.unit).family == Family::v6;
-    if (ipv6 && !in_.unfit_for_ipv6.empty())
+    if (destination_of(pin.unit).family == Family::v6 && !in_.unfit_for_ipv6.empty())
       return refuse(position, Errc::unsupported, std::string(in_.unfit_for_ipv6));
+    if (in_.enforcer == Enforcer::flow_marks)
+      return take_marked(position, pin);
+    if (is_of_hosts(in_.enforcer))
+      return take_own(position, pin);
     const auto* const unit = std::get_if<ByPortAndDestination>(&pin.unit);
     const auto* const route = std::get_if<PortTableRoute>(&pin.target);
-    if (!by_mark && unit != nullptr && route != nullptr)
+    if (unit != nullptr && route != nullptr)
       return take_route(position, *unit, *route);
-    const auto* const flow = std::get_if<ByQueuePair>(&pin.unit);
-    const auto* const mark = std::get_if<FlowMark>(&pin.target);
-    if (by_mark && flow != nullptr && mark != nullptr && flow->source.family == Family::v4 &&
-        flow->destination.family == Family::v4)
-      return take_mark(position, *flow, *mark);
     refuse(position, Errc::unsupported,
-           by_mark ? "flow marks hold IPv4 flows by queue pair, and nothing else"
-                   : "port tables hold destinations by ingress port, and nothing else");
+           "port tables hold destinations by ingress port, and nothing else");
   }
 
   Desire finish() && {
-    for (const auto& [hop, next_hop] : next_hops_)
-      result_.tables.next_hops.push_back(next_hop);
+    result_.tables.next_hops = in_.segments.next_hops;
+    result_.tables.routes.insert(result_.tables.routes.end(), in_.segments.routes.begin(),
+                                 in_.segments.routes.end());
+    result_.tables.rules = in_.segments.rules;
+    for (const auto& [way, id] : next_hops_) {
+      result_.tables.next_hops.push_back(way);
+      result_.tables.next_hops.back().id = id;
+    }
     for (const auto& [leads_to, table] : mark_tables_) {
       const auto& [next_hop, family] = leads_to;
       result_.tables.routes.push_back(
@@ -74,7 +87,6 @@ class Desiring {
   }
 
  private:
-  using HopKey = std::tuple<std::uint32_t, IpAddress, bool>;
   using HopAndFamily = std::pair<std::uint32_t, Family>;  // a next hop's id
 
   static IpAddress any_of(Family family) {
@@ -84,6 +96,8 @@ class Desiring {
   }
 
   void note_table(const TableRule& rule) {
+    if (segment_tables_.contains(rule.table))
+      return;
     if (!rule.in_port.empty())
       table_of_[rule.in_port] = rule.table;
     tables_in_use_.insert(rule.table);
@@ -100,26 +114,69 @@ class Desiring {
 
   void take_route(std::size_t position, const ByPortAndDestination& unit,
                   const PortTableRoute& target) {
+    if (unit.in_port == target.out_port)
+      return refuse(position, Errc::invalid_argument,
+                    fmt::format("what comes in by {} must not go back by it", unit.in_port));
     const auto table = table_for(unit.in_port);
     if (!table)
       return refuse(position, table.error().code, table.error().message);
     const Family family = unit.destination.family;
     if (family == Family::v4 || in_.view.link(unit.in_port)->ipv6)
       port_rules_.insert({.in_port = unit.in_port, .table = *table, .family = family});
-    const auto hop = offered(position, target.out_port, unit.destination);
-    if (!hop)
+    if (const auto hop = offered(position, target.out_port, unit.destination))
+      hold(position, {.table = *table, .destination = unit.destination}, *hop);
+  }
+
+  // What the node itself sends, by destination.
+  void take_own(std::size_t position, const Pin& pin) {
+    const auto* const unit = std::get_if<ByDestination>(&pin.unit);
+    const auto* const route = std::get_if<HostRoute>(&pin.target);
+    const auto* const list = std::get_if<SegmentList>(&pin.target);
+    const bool by_segments = in_.enforcer == Enforcer::srv6;
+    if (unit == nullptr || (by_segments ? list == nullptr : route == nullptr))
+      return refuse(position, Errc::unsupported,
+                    by_segments ? "SRv6 holds destinations by lists of segments, and nothing else"
+                                : "host routes hold destinations by uplink, and nothing else");
+    const auto table = table_for(kOwnPackets);
+    if (!table)
+      return refuse(position, table.error().code, table.error().message);
+    const Family family = unit->destination.family;
+    if (family == Family::v4 || in_.view.link(kOwnPackets)->ipv6)
+      port_rules_.insert({.in_port = kOwnPackets, .table = *table, .family = family});
+    const auto way = by_segments ? offered_by_segments(position, *list)
+                                 : offered(position, route->out_port, unit->destination);
+    // What has no address yet gets the one that it would have without the pin: its peers know it.
+    if (way)
+      hold(position,
+           {.table = *table,
+            .destination = unit->destination,
+            .source = in_.view.source_for(unit->destination)},
+           *way);
+  }
+
+  // A route without its next hop, and the way that it is to lead.
+  void hold(std::size_t position, PinRoute route, const NextHop& way) {
+    const PinRoute* const present = installed(route.table, route.destination);
+    const bool answers = resolved(position, way);
+    if (!answers && !may_wait(way, present == nullptr ? 0 : present->next_hop))
       return;
-    const PinRoute* const present = installed(*table, unit.destination);
-    const bool answers = resolved(position, *hop);
-    if (!answers && !may_wait(*hop, present == nullptr ? 0 : present->next_hop))
-      return;
-    const auto id = next_hop_for(*hop);
+    const auto id = next_hop_for(way);
     if (!id)
       return refuse(position, Errc::kernel, "no next hop id is left in the configured range");
-    const PinRoute route{.table = *table, .destination = unit.destination, .next_hop = *id};
+    route.next_hop = *id;
     result_.tables.routes.push_back(route);
     if (answers)
-      result_.held.push_back({.pin = position, .route = route});
+      result_.held.push_back({.pin = position, .route = std::move(route)});
+  }
+
+  void take_marked(std::size_t position, const Pin& pin) {
+    const auto* const flow = std::get_if<ByQueuePair>(&pin.unit);
+    const auto* const mark = std::get_if<FlowMark>(&pin.target);
+    if (flow != nullptr && mark != nullptr && flow->source.family == Family::v4 &&
+        flow->destination.family == Family::v4)
+      return take_mark(position, *flow, *mark);
+    refuse(position, Errc::unsupported,
+           "flow marks hold IPv4 flows by queue pair, and nothing else");
   }
 
   void take_mark(std::size_t position, const ByQueuePair& flow, const FlowMark& target) {
@@ -146,8 +203,8 @@ class Desiring {
   }
 
   // The hop by which `main` offers a destination through a port now (rule 12).
-  std::optional<Hop> offered(std::size_t position, const std::string& out_port,
-                             const IpAddress& destination) {
+  std::optional<NextHop> offered(std::size_t position, const std::string& out_port,
+                                 const IpAddress& destination) {
     const auto out = uplink(out_port);
     if (!out) {
       refuse(position, out.error().code, out.error().message);
@@ -158,13 +215,52 @@ class Desiring {
              fmt::format("IPv6 is off on {} (net.ipv6.conf.{}.disable_ipv6)", out_port, out_port));
       return std::nullopt;
     }
-    auto hop = in_.view.offer(destination, (*out)->index);
+    const auto hop = in_.view.offer(destination, (*out)->index);
     if (hop && hop->gateway)
-      return hop;
+      return way_by(*hop);
     ++result_.withdrawn;
     refuse(position, Errc::not_found,
            fmt::format("main does not offer {} for {}", out_port, to_string(destination)));
     return std::nullopt;
+  }
+
+  // The way to the first segment (rule 12), by whichever uplink `main` offers it: what is wrapped
+  // is looked up again, so the uplink decides only with whose carrier the pin goes.
+  std::optional<NextHop> offered_by_segments(std::size_t position, const SegmentList& list) {
+    const auto is_v6 = [](const IpAddress& segment) { return segment.family == Family::v6; };
+    if (list.segments.empty() || !std::ranges::all_of(list.segments, is_v6)) {
+      refuse(position, Errc::invalid_argument, "segments are addresses of IPv6");
+      return std::nullopt;
+    }
+    std::optional<NextHop> way;
+    std::string lack;
+    for (const auto& [index, link] : in_.view.links()) {
+      if (!in_.view.is_uplink(index))
+        continue;
+      const auto hop = in_.view.offer(list.segments.front(), index);
+      if (!hop || !hop->gateway)
+        continue;
+      if (std::string why = lacks_room(link, list.segments.size()); !why.empty()) {
+        lack = std::move(why);
+        continue;
+      }
+      NextHop candidate = way_by(*hop);
+      candidate.segments = list.segments;
+      if (!way || installed_ids_.contains(candidate))
+        way = std::move(candidate);
+    }
+    if (!way && !lack.empty()) {
+      refuse(position, Errc::unsupported, std::move(lack));
+    } else if (!way) {
+      ++result_.withdrawn;
+      refuse(position, Errc::not_found,
+             fmt::format("main offers no way to the segment {}", to_string(list.segments.front())));
+    }
+    return way;
+  }
+
+  static NextHop way_by(const Hop& hop) {
+    return {.id = 0, .ifindex = hop.ifindex, .gateway = *hop.gateway, .onlink = hop.onlink};
   }
 
   // What the flow's mark leads to now; 0: it has none, or that leads nowhere.
@@ -226,7 +322,8 @@ class Desiring {
   }
 
   Result<std::uint32_t> choose_table(const std::string& port) {
-    if (!matches_any(in_.host_ports, port))
+    const bool own = is_of_hosts(in_.enforcer) && port == kOwnPackets;
+    if (!own && !matches_any(in_.host_ports, port))
       return fail(Errc::invalid_argument,
                   fmt::format("{} is not one of this node's host ports", port));
     if (in_.view.link(port) == nullptr)
@@ -269,51 +366,45 @@ class Desiring {
   }
 
   // Rule 6: a pin over a gateway that does not answer is not counted.
-  bool resolved(std::size_t position, const Hop& hop) {
-    const Resolution state = in_.view.resolution(hop.ifindex, *hop.gateway);
+  bool resolved(std::size_t position, const NextHop& way) {
+    const Resolution state = in_.view.resolution(way.ifindex, way.gateway);
     if (state == Resolution::resolved)
       return true;
-    unresolved_.insert({hop.ifindex, *hop.gateway});
+    unresolved_.insert({way.ifindex, way.gateway});
     refuse(position, Errc::timeout,
-           fmt::format("gateway {} {}", to_string(*hop.gateway),
+           fmt::format("gateway {} {}", to_string(way.gateway),
                        state == Resolution::failed ? "does not answer" : "is not resolved yet"));
     return false;
   }
 
   // A gateway that is only being asked for keeps what leans on it, uncounted: a forgotten neighbour
   // is mostly found again at once. One that does not answer loses it.
-  bool may_wait(const Hop& hop, std::uint32_t present_next_hop) const {
-    return present_next_hop != 0 && existing_next_hop(hop) == present_next_hop &&
-           in_.view.resolution(hop.ifindex, *hop.gateway) == Resolution::pending;
+  bool may_wait(const NextHop& way, std::uint32_t present_next_hop) const {
+    const auto existing = installed_ids_.find(way);
+    return present_next_hop != 0 && existing != installed_ids_.end() &&
+           existing->second == present_next_hop &&
+           in_.view.resolution(way.ifindex, way.gateway) == Resolution::pending;
   }
 
-  static HopKey key_of(const Hop& hop) { return {hop.ifindex, *hop.gateway, hop.onlink}; }
-
-  std::optional<std::uint32_t> existing_next_hop(const Hop& hop) const {
-    for (const NextHop& n : in_.installed.next_hops) {
-      if (HopKey{n.ifindex, n.gateway, n.onlink} == key_of(hop))
-        return n.id;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<std::uint32_t> next_hop_for(const Hop& hop) {
-    const auto known = next_hops_.find(key_of(hop));
+  std::optional<std::uint32_t> next_hop_for(const NextHop& way) {
+    const auto known = next_hops_.find(way);
     if (known != next_hops_.end())
-      return known->second.id;
-    auto id = existing_next_hop(hop);
+      return known->second;
+    std::optional<std::uint32_t> id;
+    if (const auto existing = installed_ids_.find(way); existing != installed_ids_.end())
+      id = existing->second;
     for (std::uint32_t n = 0; !id && n < in_.ranges.nexthop_count; ++n) {
       if (ids_in_use_.insert(in_.ranges.nexthop_base + n).second)
         id = in_.ranges.nexthop_base + n;
     }
     if (id)
-      next_hops_[key_of(hop)] = {
-          .id = *id, .ifindex = hop.ifindex, .gateway = *hop.gateway, .onlink = hop.onlink};
+      next_hops_[way] = *id;
     return id;
   }
 
   const DesireInput& in_;
   Desire result_;
+  std::set<std::uint32_t> segment_tables_;
   std::map<std::string, std::uint32_t> table_of_;
   std::set<std::uint32_t> tables_in_use_;
   std::map<std::uint32_t, HopAndFamily> next_hop_of_table_;  // installed, of marks
@@ -322,9 +413,25 @@ class Desiring {
   std::set<std::uint32_t> ids_in_use_;
   std::map<std::string, Result<std::uint32_t>> ports_;
   std::map<std::string, Result<const Link*>> out_ports_;
-  std::map<HopKey, NextHop> next_hops_;
+  // Next hops whose id is 0, and their ids.
+  std::map<NextHop, std::uint32_t> installed_ids_;
+  std::map<NextHop, std::uint32_t> next_hops_;
   std::set<std::pair<std::uint32_t, IpAddress>> unresolved_;
 };
+
+Pin pin_of(const PinRoute& route, const std::string& port, const std::string& out,
+           const std::vector<IpAddress>* segments) {
+  if (port != kOwnPackets)
+    return {.unit = ByPortAndDestination{.in_port = port, .destination = route.destination},
+            .target = PortTableRoute{.out_port = out},
+            .reason = {}};
+  Pin pin{.unit = ByDestination{.destination = route.destination},
+          .target = HostRoute{.out_port = out},
+          .reason = {}};
+  if (segments != nullptr)
+    pin.target = SegmentList{.segments = *segments};
+  return pin;
+}
 
 }  // namespace
 
@@ -346,9 +453,12 @@ std::vector<Pin> pins_of(const SteeringTables& installed, const MainView& view) 
   for (const TableRule& rule : installed.rules)
     port_of[rule.table] = rule.in_port;
   std::map<std::uint32_t, std::string> uplink_of;
+  std::map<std::uint32_t, const std::vector<IpAddress>*> segments_of;
   for (const NextHop& next_hop : installed.next_hops) {
-    if (const Link* const out = view.link(next_hop.ifindex))
+    if (const Link* const out = view.link(next_hop.ifindex); out != nullptr && !next_hop.action)
       uplink_of[next_hop.id] = out->name;
+    if (!next_hop.segments.empty())
+      segments_of[next_hop.id] = &next_hop.segments;
   }
   std::vector<Pin> pins;
   std::map<std::uint32_t, std::string> uplink_of_mark;
@@ -359,9 +469,8 @@ std::vector<Pin> pins_of(const SteeringTables& installed, const MainView& view) 
       uplink_of_mark[route.table] = out->second;
     else if (port != port_of.end() && out != uplink_of.end())
       pins.push_back(
-          {.unit = ByPortAndDestination{.in_port = port->second, .destination = route.destination},
-           .target = PortTableRoute{.out_port = out->second},
-           .reason = {}});
+          pin_of(route, port->second, out->second,
+                 segments_of.contains(route.next_hop) ? segments_of[route.next_hop] : nullptr));
   }
   for (const MarkedFlow& marked : installed.marks) {
     if (const auto out = uplink_of_mark.find(marked.mark); out != uplink_of_mark.end())

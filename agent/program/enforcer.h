@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "common/core/messages.h"
 #include "common/core/plan.h"
 
 namespace heddle {
@@ -32,6 +34,15 @@ constexpr const char* name_of(Enforcer enforcer) {
 // Those of a host steer what the host itself sends, whatever port it came in by elsewhere.
 constexpr bool is_of_hosts(Enforcer enforcer) {
   return enforcer == Enforcer::host_routes || enforcer == Enforcer::srv6;
+}
+
+// What a node of a role may hold paths by, the usual one first.
+inline std::vector<Enforcer> enforcers_of(Role role) {
+  if (role == Role::host)
+    return {Enforcer::host_routes, Enforcer::srv6};
+  if (role == Role::leaf)
+    return {Enforcer::port_tables, Enforcer::flow_marks};
+  return {Enforcer::port_tables};
 }
 
 constexpr Granularity granularity_of(Enforcer enforcer) {

@@ -6,14 +6,16 @@
 #include <cerrno>
 
 #include "agent/program/claims.h"
+#include "agent/program/segments.h"
 
 namespace heddle {
 namespace {
 
 constexpr int kRounds = 8;
 
-std::vector<Action> removals(const Claims& claims) {
-  Reconciliation all = reconcile({}, claims.ours);
+std::vector<Action> removals(const Claims& claims, FlushScope scope) {
+  Reconciliation all =
+      reconcile({}, scope == FlushScope::pins ? without_segments(claims.ours) : claims.ours);
   std::vector<Action> actions = std::move(all.make);
   for (Action& action : actions) {
     if (auto* const marks = std::get_if<ChangeMarks>(&action); claims.mark_table_lent && marks)
@@ -43,7 +45,7 @@ void count(const std::vector<Action>& actions, FlushReport& report) {
 }  // namespace
 
 Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store,
-                          const RoutingRanges& configured) {
+                          const RoutingRanges& configured, FlushScope scope) {
   // Without a record nothing can be proven ours, and what cannot is not touched.
   const auto record = store.load();
   if (!record)
@@ -56,10 +58,11 @@ Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store,
     if (!state)
       return tl::unexpected(state.error());
     Claims claims = claim(*state, ranges, *record);
-    const std::vector<Action> actions = removals(claims);
+    const std::vector<Action> actions = removals(claims, scope);
     if (actions.empty()) {
       report.left_alone = std::move(claims.foreign);
-      for (const NextHop& next_hop : claims.ours.next_hops)
+      report.segments_kept = segments_in(claims.ours).routes.size();
+      for (const NextHop& next_hop : without_segments(claims.ours).next_hops)
         report.left_alone.push_back(
             fmt::format("nexthop id {}: ours, but others' routes use it", next_hop.id));
       if (claims.ours.mark_table != MarkTable::none)

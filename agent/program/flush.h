@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,20 @@ struct FlushReport {
   std::size_t rules{};
   std::size_t next_hops{};
   std::size_t marks{};
+  std::size_t segments_kept{};
+  bool empty() const { return routes + rules + next_hops + marks == 0; }
   std::vector<std::string> left_alone;  // in our ranges or under our protocol, but not ours
 };
 
-// Repeats until a read back shows none of ours; Errc::kernel if that does not come about. An empty
-// record afterwards. What is ours is decided by the protocol and ranges in the record; `configured`
-// is used only where it names none (see recorded_ranges in ownership.h).
+// Segments of this node are no pins (segments.h): what is flushed because a lease is over or the
+// off switch was turned leaves them to the nodes whose pins lead by them.
+enum class FlushScope : std::uint8_t { pins, everything };
+
+// Repeats until a read back shows none of ours; Errc::kernel if that does not come about. A record
+// of nothing but what stays afterwards. What is ours is decided by the protocol and ranges in the
+// record; `configured` is used only where it names none (see recorded_ranges in ownership.h).
 Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store,
-                          const RoutingRanges& configured);
+                          const RoutingRanges& configured,
+                          FlushScope scope = FlushScope::everything);
 
 }  // namespace heddle

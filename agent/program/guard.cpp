@@ -16,6 +16,8 @@ namespace heddle {
 namespace {
 
 constexpr Duration kLookAgain = std::chrono::seconds{1};
+// Where only segments are left, which stay, nothing changes but by an agent.
+constexpr Duration kLookAtSegmentsAgain = std::chrono::seconds{10};
 
 }  // namespace
 
@@ -64,9 +66,11 @@ Result<GuardOutcome> guard(RouteKernel& kernel, OwnershipStore& store, const Gua
   if (lives && (!lease || now < lease->deadline + kGuardGrace))
     return GuardOutcome{.verdict = GuardVerdict::left_to_agent, .next = now + kLookAgain};
 
-  auto report = flush(kernel, store, input.ranges);
+  auto report = flush(kernel, store, input.ranges, FlushScope::pins);
   if (!report)
     return tl::unexpected(report.error());
+  if (report->segments_kept != 0 && report->empty())
+    return GuardOutcome{.verdict = GuardVerdict::only_segments, .next = now + kLookAtSegmentsAgain};
   return GuardOutcome{
       .verdict = GuardVerdict::flushed, .next = now + kLookAgain, .report = std::move(*report)};
 }

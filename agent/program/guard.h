@@ -30,6 +30,7 @@ enum class GuardVerdict : std::uint8_t {
   nothing_installed,  // the record is empty
   lease_valid,
   left_to_agent,  // expired, but an agent lives and has a few seconds to act by itself
+  only_segments,  // no pin, and segments of this node, which outlive it (segments.h)
   flushed,
 };
 

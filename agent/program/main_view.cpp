@@ -100,7 +100,8 @@ void MainView::add(const KernelRoute& route, RouteEvent::Kind kind) {
   Entry entry{.metric = route.metric,
               .next_hop_id = route.next_hop_id,
               .unicast = route.unicast,
-              .hops = route.hops};
+              .hops = route.hops,
+              .source = route.local_address};
   auto [at, is_new] = routes_.try_emplace(route.destination);
   if (is_new)
     ++lengths_[index_of(route.destination.address)][route.destination.length];
@@ -177,7 +178,8 @@ MainView::Effect MainView::merge(const RouteEvent& event) {
       known = {.metric = route.metric,
                .next_hop_id = route.next_hop_id,
                .unicast = route.unicast,
-               .hops = route.hops};
+               .hops = route.hops,
+               .source = route.local_address};
   }
   return Effect::read_again;
 }
@@ -311,6 +313,11 @@ std::optional<Hop> MainView::offer(const IpAddress& destination, std::uint32_t i
   return result;
 }
 
+std::optional<IpAddress> MainView::source_for(const IpAddress& destination) const {
+  const Entry* const entry = find(destination);
+  return entry == nullptr ? std::nullopt : entry->source;
+}
+
 std::optional<std::uint32_t> MainView::way_to(const IpAddress& address) const {
   std::set<std::uint32_t> ways;
   if (const Entry* const entry = find(address); entry != nullptr && entry->unicast)
@@ -329,6 +336,13 @@ Resolution MainView::resolution(std::uint32_t ifindex, const IpAddress& gateway)
 const InterfaceSettings* MainView::settings(std::uint32_t ifindex) const {
   const auto found = settings_.find(ifindex);
   return found == settings_.end() ? nullptr : &found->second;
+}
+
+std::optional<IpAddress> MainView::own_address(std::uint32_t ifindex, Family family) const {
+  const auto found = connected_.find({ifindex, family});
+  if (found == connected_.end() || found->second.second.is_unspecified())
+    return std::nullopt;
+  return found->second.second;
 }
 
 std::optional<IpAddress> MainView::neighbour_address(std::uint32_t ifindex, Family family) const {

@@ -47,11 +47,16 @@ class MainView {
   // The hop by which `main` offers `destination` through this interface now: longest prefix, then
   // least metric, among routes with a hop whose link has carrier.
   std::optional<Hop> offer(const IpAddress& destination, std::uint32_t ifindex) const;
+  // The address that `main` gives to what this node sends to a destination without choosing one;
+  // nothing if it leaves that to the way.
+  std::optional<IpAddress> source_for(const IpAddress& destination) const;
   // The interface by which `main` reaches an address; nothing if it does not, or by several.
   std::optional<std::uint32_t> way_to(const IpAddress& address) const;
   Resolution resolution(std::uint32_t ifindex, const IpAddress& gateway) const;
   const InterfaceSettings* settings(std::uint32_t ifindex) const;
 
+  // This node's own address on the network of a port; nothing if `main` has none on it.
+  std::optional<IpAddress> own_address(std::uint32_t ifindex, Family family) const;
   // An address behind a port, to ask the kernel for the way of a packet from there; nothing if
   // `main` has no network on it.
   std::optional<IpAddress> neighbour_address(std::uint32_t ifindex,
@@ -72,6 +77,7 @@ class MainView {
     std::uint32_t next_hop_id{};
     bool unicast{true};
     std::vector<Hop> hops;
+    std::optional<IpAddress> source{};
     bool operator==(const Entry&) const = default;
   };
   using Entries = std::vector<Entry>;  // by metric; the kernel uses the first that has a live hop

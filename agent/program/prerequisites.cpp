@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace heddle {
 namespace {
 
@@ -23,9 +25,68 @@ std::string multipath_that_does_not_fall_back(const MainView& view, Family famil
   return {};
 }
 
+// A spine's segment and the destination's.
+constexpr std::size_t kUsualSegments = 2;
+// Around RoCE's payload, as the kernel's RDMA core reckons when it chooses a path MTU for a link:
+// IPv6 40, UDP 8, base transport 12, XRC 4, the longest extended header 28, checksum 4.
+constexpr std::uint32_t kRoceHeaders = 96;
+constexpr std::uint32_t kLeastOfIpv6 = 1280;  // an MTU that every link of IPv6 has
+
+std::string missing_on_host(const PrerequisitesInput& input) {
+  const MainView& view = input.view;
+  std::size_t uplinks = 0;
+  for (const auto& [index, link] : view.links()) {
+    if (!view.is_uplink(index))
+      continue;
+    ++uplinks;
+    if (const InterfaceSettings* const settings = view.settings(index);
+        settings != nullptr && settings->strict_reverse_path)
+      return fmt::format(
+          "rp_filter is strict on {} and would drop what answers come by another uplink; set "
+          "net.ipv4.conf.all.rp_filter and net.ipv4.conf.{}.rp_filter to 0 or 2",
+          link.name, link.name);
+    if (input.enforcer != Enforcer::srv6)
+      continue;
+    if (!link.ipv6)
+      return fmt::format("IPv6 is off on {}; set net.ipv6.conf.{}.disable_ipv6 to 0", link.name,
+                         link.name);
+    if (std::string lack = lacks_room(link, kUsualSegments); !lack.empty())
+      return lack;
+  }
+  const std::string patterns = fmt::format("{}", fmt::join(input.uplinks, ", "));
+  if (uplinks == 0)
+    return fmt::format("no interface matches uplinks ({})", patterns);
+  if (uplinks == 1 && input.enforcer == Enforcer::host_routes)
+    return fmt::format(
+        "only one interface matches uplinks ({}), so there is nothing to choose; let the leaf "
+        "hold paths, or use srv6",
+        patterns);
+  return multipath_that_does_not_fall_back(view, Family::v4);
+}
+
 }  // namespace
 
+std::string lacks_room(const Link& link, std::size_t segments) {
+  if (link.mtu == 0)
+    return {};
+  const auto wrapping = static_cast<std::uint32_t>(40 + 8 + 16 * segments);
+  std::uint32_t payload = 4096;
+  while (payload >= 256 && payload + kRoceHeaders > link.mtu)
+    payload /= 2;
+  const std::uint32_t packet = payload < 256 ? 0 : payload + kRoceHeaders;
+  const std::uint32_t needed = std::max(packet, kLeastOfIpv6) + wrapping;
+  if (link.mtu >= needed)
+    return {};
+  return fmt::format(
+      "the MTU of {} is {}, and {} segments around packets of up to {} octets (RoCE's path MTU "
+      "there is {}) need {}; set the MTU to {} or more on every link of the way",
+      link.name, link.mtu, segments, needed - wrapping, payload < 256 ? 0 : payload, needed,
+      needed);
+}
+
 std::string missing_prerequisite(const PrerequisitesInput& input) {
+  if (is_of_hosts(input.enforcer))
+    return missing_on_host(input);
   const MainView& view = input.view;
   bool any_uplink = false;
   bool any_host_port = false;
@@ -56,8 +117,8 @@ std::string missing_prerequisite(const PrerequisitesInput& input) {
   return multipath_that_does_not_fall_back(view, Family::v4);
 }
 
-std::string missing_prerequisite_of_ipv6(const MainView& view) {
-  if (!view.forwards_ipv6())
+std::string missing_prerequisite_of_ipv6(const MainView& view, Enforcer enforcer) {
+  if (!is_of_hosts(enforcer) && !view.forwards_ipv6())
     return "IPv6 is not forwarded; set net.ipv6.conf.all.forwarding to 1";
   return multipath_that_does_not_fall_back(view, Family::v6);
 }

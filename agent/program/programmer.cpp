@@ -7,8 +7,10 @@
 #include <set>
 
 #include "agent/program/desire.h"
+#include "agent/program/idle_next_hops.h"
 #include "agent/program/main_view.h"
 #include "agent/program/prerequisites.h"
+#include "agent/program/segments.h"
 #include "agent/program/summary.h"
 #include "agent/program/tables.h"
 #include "agent/program/verifier.h"
@@ -82,7 +84,7 @@ class Programmer::Impl {
     Time next = last_full_check_ + config_.full_check;
     if (tables_.stale())
       next = std::min(next, last_read_ + read_gap_);
-    for (const auto& due : {retry_at_, ask_at_}) {
+    for (const auto& due : {retry_at_, ask_at_, idle_.sweep_at()}) {
       if (due)
         next = std::min(next, *due);
     }
@@ -105,7 +107,8 @@ class Programmer::Impl {
     }
     const bool retry = retry_at_ && now >= *retry_at_;
     const bool ask = ask_at_ && now >= *ask_at_;
-    if (!dirty_ && !retry && !ask)
+    const bool sweep = idle_.sweep_at() && now >= *idle_.sweep_at();
+    if (!dirty_ && !retry && !ask && !sweep)
       return std::nullopt;
     dirty_ = false;
     retry_at_.reset();
@@ -136,6 +139,8 @@ class Programmer::Impl {
     result.repairs = tables_.repairs();
     return result;
   }
+  const std::vector<LocalSegment>& segments() const { return segments_; }
+  const std::string& segments_lack() const { return segments_lack_; }
   const std::string& why_nothing() const { return why_nothing_; }
   const std::string& leftovers() const { return leftovers_; }
 
@@ -163,6 +168,11 @@ class Programmer::Impl {
     if (r.protocol == ours.protocol || ours.owns_table(r.table) ||
         ours.owns_next_hop(r.next_hop_id))
       tables_.doubt();
+    // An interface's address that is a segment's takes its packets, in the table `local`.
+    if (std::ranges::any_of(config_.segments, [&](const LocalSegment& segment) {
+          return r.destination == Prefix::host(segment.address);
+        }))
+      dirty_ = true;
     note(view_.apply(event));
   }
   void take(const NextHopEvent& event) {
@@ -231,15 +241,63 @@ class Programmer::Impl {
   }
 
   void judge_fitness() {
-    unfit_ = missing_prerequisite(
-        {.view = view_, .uplinks = config_.uplinks, .host_ports = config_.host_ports});
-    unfit_for_ipv6_ = missing_prerequisite_of_ipv6(view_);
+    unfit_ = missing_prerequisite({.view = view_,
+                                   .uplinks = config_.uplinks,
+                                   .host_ports = config_.host_ports,
+                                   .enforcer = config_.enforcer});
+    unfit_for_ipv6_ = missing_prerequisite_of_ipv6(view_, config_.enforcer);
   }
 
-  // Programming. While something forbids it, what is ours is taken away: nothing proves it right.
-  bool may_program() const {
+  // Programming. While something forbids it, pins are taken away: nothing proves them right.
+  bool may_change() const {
     return config_.mode == Mode::program && !tables_.by_former_ranges() && unable_.empty() &&
-           unfit_.empty() && tables_.conflict().empty() && tables_.record_error().empty();
+           tables_.conflict().empty() && tables_.record_error().empty();
+  }
+  bool may_program() const { return may_change() && unfit_.empty(); }
+
+  // Segments stay as they are while something forbids to change them: other nodes lean on them.
+  SteeringTables wanted_segments() {
+    segments_lack_.clear();
+    if (config_.mode != Mode::program || tables_.by_former_ranges() || config_.segments.empty())
+      return {};
+    if (!may_change())
+      return segments_in(tables_.installed());
+    SegmentTables wanted = tables_of_segments({.wanted = config_.segments,
+                                               .view = view_,
+                                               .installed = tables_.installed(),
+                                               .uplinks = config_.uplinks,
+                                               .host_ports = config_.host_ports,
+                                               .ranges = tables_.ranges()});
+    segments_lack_ = std::move(wanted.lack);
+    return std::move(wanted.tables);
+  }
+
+  // The kernel is asked each time: what takes their packets may lie in any table.
+  void check_segments() {
+    if (config_.segments.empty() && segments_.empty())
+      return;
+    const SteeringTables installed = segments_in(tables_.installed());
+    const std::vector<Lookup> lookups = lookups_of_segments(installed, view_);
+    const auto answers =
+        lookups.empty() ? Result<std::vector<LookupAnswer>>{} : kernel_.look_up(lookups);
+    if (!answers)
+      return;
+    segments_ = segments_in_effect(installed, *answers);
+    if (segments_.size() == config_.segments.size() || !segments_lack_.empty())
+      return;
+    const auto missing = std::ranges::find_if(config_.segments, [&](const LocalSegment& segment) {
+      return std::ranges::find(segments_, segment) == segments_.end();
+    });
+    if (missing == config_.segments.end())
+      return;
+    const auto refused = tables_.failures().find({0, IpAddress{}});
+    segments_lack_ = fmt::format(
+        "the segment {} is not in effect: {}", to_string(missing->address),
+        lookups.empty() && !installed.routes.empty() ? "no port of the fabric has carrier"
+        : refused != tables_.failures().end()        ? refused->second
+        : installed.routes.empty()                   ? "it was not there when read back"
+                                                     : "something else takes its packets; no "
+                                                       "interface may have its address");
   }
 
   void program(Time now) {
@@ -253,15 +311,23 @@ class Programmer::Impl {
                              .ranges = tables_.ranges(),
                              .enforcer = config_.enforcer,
                              .never_touch = config_.never_touch,
-                             .unfit_for_ipv6 = unfit_for_ipv6_});
+                             .unfit_for_ipv6 = unfit_for_ipv6_,
+                             .segments = wanted_segments()});
     counters_.pins_withdrawn +=
         desired.withdrawn > withdrawn_pins_ ? desired.withdrawn - withdrawn_pins_ : 0;
     withdrawn_pins_ = desired.withdrawn;
+    // Forwarded packets do not wait for a processor between choosing a next hop and leaving.
+    if (is_of_hosts(config_.enforcer) && may_program() && !plan_.pins.empty())
+      idle_.spare(desired.tables, tables_.installed(), now);
+    else
+      idle_ = {};
     bool settled = tables_.converge(desired.tables) && unable_.empty();
     ask_for(desired.unresolved, now);
     if (tables_.known() &&
         !verifier_.verify(kernel_, view_, plan_.pins, desired.held, tables_.installed()))
       settled = false;
+    if (tables_.known())
+      check_segments();
     if (!leave_former_ranges())
       settled = false;
     if (!settled || verifier_.any_failure()) {
@@ -321,8 +387,11 @@ class Programmer::Impl {
 
   void refresh_withdrawn() {
     std::set<IpAddress> destinations;
-    for (const Pin& pin : plan_.pins)
-      destinations.insert(destination_of(pin.unit));
+    for (const Pin& pin : plan_.pins) {
+      const auto* const list = std::get_if<SegmentList>(&pin.target);
+      destinations.insert(list != nullptr && !list->segments.empty() ? list->segments.front()
+                                                                     : destination_of(pin.unit));
+    }
     withdrawn_ = view_.withdrawn({destinations.begin(), destinations.end()});
   }
 
@@ -349,6 +418,8 @@ class Programmer::Impl {
   NodePlan plan_;
   std::string why_nothing_;
   std::string leftovers_;
+  std::vector<LocalSegment> segments_;
+  std::string segments_lack_;
   bool clearing_{};  // observing, with pins of an earlier life still there
   Time asked_at_;
   Acknowledgement state_;
@@ -364,6 +435,7 @@ class Programmer::Impl {
   std::optional<Time> retry_at_;
   Duration retry_gap_{kRetryFirst};
   std::optional<Time> ask_at_;
+  IdleNextHops idle_;
   std::set<std::pair<std::uint32_t, IpAddress>> asked_;
 };
 
@@ -404,6 +476,12 @@ const std::vector<Withdrawal>& Programmer::withdrawn() const {
 }
 EnforcerCapability Programmer::capability() const {
   return impl_->capability();
+}
+const std::vector<LocalSegment>& Programmer::segments() const {
+  return impl_->segments();
+}
+const std::string& Programmer::segments_lack() const {
+  return impl_->segments_lack();
 }
 ProgramCounters Programmer::counters() const {
   return impl_->counters();

@@ -30,6 +30,7 @@ struct ProgramConfig {
   std::vector<Prefix> never_touch{};    // no pin of a flow from or to these is held
   RoutingRanges ranges;
   Enforcer enforcer{};
+  std::vector<LocalSegment> segments{};           // of this node, for other nodes' pins
   Duration full_check{std::chrono::seconds{30}};  // everything is read again at least this often
 };
 
@@ -71,6 +72,10 @@ class Programmer {
   // What `main` does not offer through uplinks that have carrier: whole state, sorted.
   const std::vector<Withdrawal>& withdrawn() const;
   EnforcerCapability capability() const;
+  // Of the configured ones those that were read back and are in effect, sorted.
+  const std::vector<LocalSegment>& segments() const;
+  // Why it is not all of them; empty if it is.
+  const std::string& segments_lack() const;
   ProgramCounters counters() const;
 
  private:

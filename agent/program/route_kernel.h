@@ -41,7 +41,8 @@ struct Link {
   bool resolves{true};     // false: the link needs no neighbours (NOARP)
   std::uint32_t master{};  // the bridge, VRF or bond it belongs to; 0: none
   std::string master_kind;
-  bool ipv6{true};  // IPv6 is on there
+  bool ipv6{true};      // IPv6 is on there
+  std::uint32_t mtu{};  // 0: not told
   bool operator==(const Link&) const = default;
 };
 
@@ -57,8 +58,14 @@ struct KernelNextHop {
   std::uint8_t protocol{};
   std::optional<Hop> hop;              // none: a group or a blackhole
   std::vector<std::uint32_t> members;  // of a group
+  std::vector<IpAddress> segments{};   // that wrapped packets visit
+  std::optional<SegmentAction> action{};
+  bool other_encapsulation{};  // of a kind that is never ours
   bool operator==(const KernelNextHop&) const = default;
 };
+
+// The ingress port of what a node sends itself, in rules.
+inline constexpr const char* kOwnPackets = "lo";
 
 // The metric of a route for which none was asked.
 constexpr std::uint32_t usual_metric(Family family) {
@@ -75,10 +82,10 @@ struct KernelRoute {
   std::uint32_t metric{};
   bool unicast{true};  // false: blackhole, unreachable, throw and so on
   bool offload_failed{};
-  std::uint32_t next_hop_id{};  // 0: the hops are its own
-  std::vector<Hop> hops;        // more than one: a legacy multipath route
-  std::optional<IpAddress>
-      local_address;  // on a connected route: this node's address on that network
+  std::uint32_t next_hop_id{};             // 0: the hops are its own
+  std::vector<Hop> hops;                   // more than one: a legacy multipath route
+  std::optional<IpAddress> local_address;  // what the node sends by it comes from there; on a
+                                           // connected route: this node's address on that network
   bool operator==(const KernelRoute&) const = default;
 };
 
@@ -166,11 +173,11 @@ struct ActionFailure {
   std::string message;   // the kernel's words where it gives any
 };
 
-// Which way a RoCE packet that came in by `in_port` would go.
+// Which way a RoCE packet would go that came in by a port, or that the node itself sends.
 struct Lookup {
-  std::uint32_t in_ifindex{};
+  std::uint32_t in_ifindex{};  // 0: the node's own
   std::uint32_t mark{};
-  IpAddress source;
+  IpAddress source;  // unspecified: left open
   IpAddress destination;
 };
 struct LookupAnswer {

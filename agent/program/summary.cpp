@@ -28,9 +28,7 @@ class Summary {
     for (const PinRoute& route : in_.installed.routes) {
       // What marks lead to steers nothing by itself.
       if (!route.destination.is_unspecified() && !contains(in_.desired.tables.routes, route))
-        name_leftover(
-            ByPortAndDestination{.in_port = port_of(route.table), .destination = route.destination},
-            PortTableRoute{}, reason(route, "still there when read back"));
+        name_leftover(route);
     }
     for (const MarkedFlow& marked : in_.installed.marks) {
       if (!std::ranges::binary_search(in_.desired.tables.marks, marked))
@@ -61,6 +59,17 @@ class Summary {
     } else {
       there_.push_back(pin);
     }
+  }
+
+  void name_leftover(const PinRoute& route) {
+    std::string why = reason(route, "still there when read back");
+    std::string port = port_of(route.table);
+    if (port == kOwnPackets)
+      return name_leftover(ByDestination{.destination = route.destination}, HostRoute{},
+                           std::move(why));
+    name_leftover(
+        ByPortAndDestination{.in_port = std::move(port), .destination = route.destination},
+        PortTableRoute{}, std::move(why));
   }
 
   // A target without its uplink: no plan has such a pin, so no plan has such a digest.

@@ -14,6 +14,10 @@ std::optional<Lookup> lookup_for(const MainView& view, const SteeringUnit& unit,
                                  const Desire::Held& held) {
   Lookup lookup;
   lookup.destination = destination_of(unit);
+  if (std::holds_alternative<ByDestination>(unit)) {
+    lookup.source = held.route.source.value_or(IpAddress{});
+    return lookup;
+  }
   const Link* in = nullptr;
   std::optional<IpAddress> source;
   if (const auto* const by_port = std::get_if<ByPortAndDestination>(&unit)) {

@@ -28,8 +28,14 @@ void merge(const std::vector<T>& desired, const std::vector<T>& installed, Key k
 
 struct Describe {
   std::string operator()(const AddNextHop& a) const {
-    return fmt::format("next hop {} via {} on interface {} on", a.next_hop.id,
-                       to_string(a.next_hop.gateway), a.next_hop.ifindex);
+    const NextHop& n = a.next_hop;
+    if (n.action)
+      return fmt::format("next hop {} for a segment of this node on", n.id);
+    return fmt::format(
+        "next hop {} via {} on interface {}{} on", n.id, to_string(n.gateway), n.ifindex,
+        n.segments.empty()
+            ? ""
+            : fmt::format(" with {}", to_string(PinTarget{SegmentList{n.segments}})));
   }
   std::string operator()(const RemoveNextHop& a) const {
     return fmt::format("next hop {} off", a.id);
@@ -132,7 +138,7 @@ Reconciliation reconcile(const SteeringTables& desired, const SteeringTables& in
       [&](const PinRoute& want, const PinRoute& have) {
         if (lost(have.next_hop)) {
           routes_on.emplace_back(AddRoute{want});
-        } else if (want.next_hop != have.next_hop) {
+        } else if (want.next_hop != have.next_hop || want.source != have.source) {
           routes_on.emplace_back(MoveRoute{want});
         }
       });

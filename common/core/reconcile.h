@@ -2,13 +2,16 @@
 // agree with the plan, in which order. Pure values and one pure function; the agent reads what is
 // installed and applies the answer. Any thread; nothing is kept.
 //
-// Two enforcers share these rows. Port tables: a rule by ingress port, and in its table a route for
+// The enforcers share these rows. Port tables: a rule by ingress port, and in its table a route for
 // each destination. Flow marks: a map from flows to marks, a rule by mark for each next hop, and in
-// its table one route for everything.
+// its table one route for everything. Host routes and SRv6: as port tables, with one rule for what
+// the node sends itself, whose ingress port is "lo". The segments of a node: a rule by ingress port
+// for each port, all to one table, and in it a route for each segment.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,6 +21,13 @@
 
 namespace heddle {
 
+// What a node does with packets for an SRv6 segment of its own.
+struct SegmentAction {
+  SegmentBehaviour behaviour{};
+  IpAddress own_address{};  // delivers_v4: the address of the node that they are handed to
+  auto operator<=>(const SegmentAction&) const = default;
+};
+
 // One nexthop object. It never changes under its id: another gateway is another object, so that a
 // route moves by one atomic replace and what others may have built on an object does not move with
 // it.
@@ -26,6 +36,8 @@ struct NextHop {
   std::uint32_t ifindex{};  // the kernel's index
   IpAddress gateway;        // may be of the other family (IPv4 over IPv6 link-local)
   bool onlink{};
+  std::vector<IpAddress> segments{};      // packets are wrapped, and visit these in their order
+  std::optional<SegmentAction> action{};  // in the place of a gateway
   auto operator<=>(const NextHop&) const = default;
 };
 
@@ -34,6 +46,7 @@ struct PinRoute {
   std::uint32_t table{};
   IpAddress destination;  // unspecified: every one of its family, for what a mark leads here
   std::uint32_t next_hop{};
+  std::optional<IpAddress> source{};  // of packets that the node itself sends without choosing one
   auto operator<=>(const PinRoute&) const = default;
 };
 

@@ -42,7 +42,8 @@ std::string uncommented(const std::string& text) {
     const std::size_t hash = line.find_first_not_of(' ');
     if (hash == std::string::npos || line[hash] != '#')
       continue;
-    const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", hash + 1);
+    const std::size_t end =
+        line.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", hash + 1);
     if (end != std::string::npos && end > hash + 1 && line[end] == ':')
       line.erase(hash, 1);
   }
@@ -67,6 +68,7 @@ TEST(AgentConfig, NamesTheKeysThatWaitForARestart) {
                                   {"report_interval_ms", "report_interval_ms: 77"},
                                   {"never_touch", "never_touch: [10.9.0.0/16]"},
                                   {"enforcer", "enforcer: flow-marks"},
+                                  {"srv6.sid", "srv6: {sid: \"fc00::5\"}"},
                                   {"routing", "routing: {protocol: 210}"}})
     EXPECT_EQ(waiting(kGood + line + "\n"), std::vector<std::string>{key});
   for (const auto& [key, from, to] : {std::tuple("node", "leaf1", "leaf2"),
@@ -160,9 +162,8 @@ TEST(AgentConfig, LetsEachRoleHoldPathsInItsOwnWays) {
                                                 {"spine", "flow-marks", false},
                                                 {"spine", "srv6", false}}) {
     const std::string mistakes = why(as(role) + "enforcer: " + enforcer + "\n");
-    EXPECT_EQ(
-        mistakes.find("enforcer: a " + std::string(role) + " holds paths by") == std::string::npos,
-        allowed)
+    EXPECT_EQ(mistakes.find("enforcer: a node of this role holds paths by") == std::string::npos,
+              allowed)
         << role << " " << enforcer << ": " << mistakes;
   }
 }
@@ -175,6 +176,20 @@ TEST(AgentConfig, ChoosesAnEnforcerThatFitsTheRole) {
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config->enforcer, enforcer) << role;
   }
+}
+
+TEST(AgentConfig, TakesASegmentOfIpv6) {
+  const auto config =
+      parse_agent_config(as("spine") + "srv6: {sid: \"fc00:5::1\"}\n", "agent.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->sid, IpAddress::parse("fc00:5::1").value());
+  for (const char* wrong : {"10.1.1.1", "fe80::1", "ff02::1", "::1", "2002"})
+    EXPECT_NE(why(kGood + "srv6: {sid: \"" + wrong + "\"}\n").find("srv6.sid: a segment has"),
+              std::string::npos)
+        << wrong;
+  EXPECT_NE(why(kGood + "srv6: {sid: \"fc00:5::1\"}\nrouting: {table_count: 1}\n")
+                .find("routing.table_count is too small"),
+            std::string::npos);
 }
 
 TEST(AgentConfig, WantsPortsThatFaceHostsOfSwitchesOnly) {

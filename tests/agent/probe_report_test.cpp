@@ -20,7 +20,7 @@ ProbeFacts good_leaf() {
   facts.uplinks = {"up*"};
   facts.host_ports = {"p*"};
   facts.sources = {{"ebpf", true, ""}, {"lldp", true, ""}};
-  facts.enforcer = {"port-tables", Granularity::port_and_destination, true, ""};
+  facts.enforcers = {{"port-tables", Granularity::port_and_destination, true, ""}};
   facts.machine = {.capabilities = kAllCapabilities,
                    .type_information = true,
                    .other_processes = true,
@@ -85,8 +85,8 @@ TEST(Probe, NamesASourcesReasonAndItsRemedy) {
 
 TEST(Probe, NamesWhatKeepsALeafFromHoldingPaths) {
   ProbeFacts facts = good_leaf();
-  facts.enforcer->usable = false;
-  facts.enforcer->reason = "no nexthop objects; use a kernel from 5.3 on";
+  facts.enforcers[0].usable = false;
+  facts.enforcers[0].reason = "no nexthop objects; use a kernel from 5.3 on";
   expect_no(facts, "port-tables", "no nexthop objects", "5.3");
   EXPECT_FALSE(judge(facts).usable);
   facts = good_leaf();
@@ -159,7 +159,7 @@ TEST(Probe, NamesWhatNetworkdWouldRemove) {
 TEST(Probe, LooksAtAnyMachineWithoutAConfiguration) {
   ProbeFacts facts = good_leaf();
   facts.role.reset();
-  facts.enforcer.reset();
+  facts.enforcers.clear();
   facts.uplinks = facts.host_ports = {"*"};
   expect_no(facts, "configuration", "there is none", "/etc/heddle/agent.yaml", Verdict::limited);
   expect_no(facts, "rdma-devices", "no RDMA device", "driver");

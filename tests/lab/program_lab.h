@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,10 @@ namespace heddle::lab {
 // The tests write every address as one of IPv4. Where they are about IPv6, each stands for one of
 // IPv6: 10.A.B.C for fd00:A:B::C, and a network for the one of the same places.
 inline Family tested_family = Family::v4;
+
+// Where the tests are about segments, each uplink's spine has one, which `main` offers by that
+// uplink alone.
+inline bool segments_tested = false;
 
 inline IpAddress ip(const std::string& text) {
   const IpAddress v4 = must(IpAddress::parse(text));
@@ -123,12 +128,29 @@ struct Leaf {
       cable(uplink(s), "s" + std::to_string(s), network(s));
     for (int p = 1; p <= 2; ++p)
       cable("p" + std::to_string(p), "h" + std::to_string(p), "10.1." + std::to_string(p));
+    if (segments_tested)
+      give_way_to_segments();
     write_main();
   }
 
   static std::string uplink(int s) { return "up" + std::to_string(s); }
   static std::string network(int s) { return "10.101." + std::to_string(s); }
   static IpAddress gateway(int s) { return ip(network(s) + ".2"); }
+  // Of the spine behind an uplink, and of whatever is the destination.
+  static IpAddress segment(int s) { return must(IpAddress::parse(fmt::format("fc00:5:{}::1", s))); }
+  static IpAddress last_segment() { return must(IpAddress::parse("fc00:9::1")); }
+  static IpAddress segment_gateway(int s, int end) {
+    return must(IpAddress::parse(fmt::format("fd00:102:{}::{}", s, end)));
+  }
+  // Of IPv6, whatever family is tested.
+  void give_way_to_segments() {
+    for (int s = 1; s <= uplinks; ++s) {
+      at_leaf.add_address(uplink(s), segment_gateway(s, 1), 64);
+      at_beyond.add_address("s" + std::to_string(s), segment_gateway(s, 2), 64);
+    }
+    must(at_leaf.commit());
+    must(at_beyond.commit());
+  }
 
   // What the routing daemon writes: a next hop for each uplink, a group of them, two networks
   // behind it.
@@ -139,6 +161,10 @@ struct Leaf {
       all.push_back(static_cast<std::uint32_t>(s));
     }
     at_leaf.set_group(kGroup, all);
+    for (int s = 1; s <= uplinks && segments_tested; ++s)
+      at_leaf.add_route({.destination = Prefix::host(segment(s)),
+                         .gateway = segment_gateway(s, 2),
+                         .device = uplink(s)});
     for (const char* network : {"10.2.0.0/16", "10.3.0.0/16"})
       at_leaf.add_route({.destination = net(network), .nexthop_id = kGroup});
     must(at_leaf.commit());
@@ -221,6 +247,8 @@ struct Leaf {
     for (const RuleSpec& rule : pin_rules()) {
       if (rule.in_port == port)
         return led_to(rule.table, Prefix::host(ip(destination)));
+      if (rule.in_port == kOwnPackets)
+        return led_to(rule.table, Prefix::host(ip(as_own(port, destination))));
     }
     return marked_to(behind(port), destination, kSourcePort);
   }
@@ -237,6 +265,12 @@ struct Leaf {
         return led_to(mark, Prefix{.address = any(), .length = 0});
     }
     return {};
+  }
+
+  // A host's pins are by destination alone: the destination of p2's is another one.
+  static std::string as_own(const std::string& port, const std::string& destination) {
+    return port == "p2" && destination.starts_with("10.2.") ? "10.3." + destination.substr(5)
+                                                            : destination;
   }
 
   static constexpr std::uint16_t kSourcePort = 51986;
@@ -279,6 +313,10 @@ inline Pin mark(const std::string& source, const std::string& destination,
           .reason = {}};
 }
 
+inline Pin own_pin(const std::string& destination, PinTarget target) {
+  return {.unit = ByDestination{ip(destination)}, .target = std::move(target), .reason = {}};
+}
+
 inline NodePlan plan(std::uint64_t generation, std::vector<Pin> pins) {
   std::sort(pins.begin(), pins.end(), [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
   return {
@@ -302,11 +340,15 @@ inline ProgramConfig programming(Enforcer enforcer = Enforcer::port_tables) {
 // The programming half of an agent. Its directories outlive it, as those of a service do.
 struct Agent {
   Agent(const Leaf& where, const std::string& state_dir, int event_buffer_bytes = 4 << 20,
-        const Wrap& wrap = {}, ProgramConfig config = programming()) {
-    const InNamespace inside(where.leaf);
+        const Wrap& wrap = {}, const ProgramConfig& config = programming())
+      : Agent(where.leaf, state_dir, config, event_buffer_bytes, wrap) {}
+  Agent(const NetNamespace& where, const std::string& state_dir, const ProgramConfig& config,
+        int event_buffer_bytes = 4 << 20, const Wrap& wrap = {}) {
+    const InNamespace inside(where);
     kernel = must(NetlinkKernel::open({.ranges = {},
                                        .event_buffer_bytes = event_buffer_bytes,
-                                       .marks = config.enforcer == Enforcer::flow_marks}));
+                                       .marks = config.enforcer == Enforcer::flow_marks,
+                                       .segments = config.enforcer == Enforcer::srv6}));
     if (wrap.kernel)
       wrapped_kernel = wrap.kernel(*kernel);
     store = std::make_unique<OwnershipFile>(state_dir, must(current_boot_id()));
@@ -393,8 +435,14 @@ struct Way {
 };
 class EachEnforcer : public testing::TestWithParam<Way> {
  public:
-  EachEnforcer() { tested_family = GetParam().family; }
-  ~EachEnforcer() override { tested_family = Family::v4; }
+  EachEnforcer() {
+    tested_family = GetParam().family;
+    segments_tested = GetParam().enforcer == Enforcer::srv6;
+  }
+  ~EachEnforcer() override {
+    tested_family = Family::v4;
+    segments_tested = false;
+  }
 
  protected:
   struct Case {
@@ -406,21 +454,52 @@ class EachEnforcer : public testing::TestWithParam<Way> {
   };
   static Pin pin(const std::string& port, const std::string& destination,
                  const std::string& uplink) {
-    return GetParam().enforcer == Enforcer::flow_marks
-               ? mark(Leaf::behind(port), destination, Leaf::kSourcePort, uplink)
-               : lab::pin(port, destination, uplink);
+    switch (GetParam().enforcer) {
+      case Enforcer::flow_marks:
+        return mark(Leaf::behind(port), destination, Leaf::kSourcePort, uplink);
+      case Enforcer::host_routes:
+        return own_pin(Leaf::as_own(port, destination), HostRoute{uplink});
+      case Enforcer::srv6:
+        return own_pin(
+            Leaf::as_own(port, destination),
+            SegmentList{{Leaf::segment(std::stoi(uplink.substr(2))), Leaf::last_segment()}});
+      case Enforcer::port_tables:
+        break;
+    }
+    return lab::pin(port, destination, uplink);
   }
   static ProgramConfig config() { return programming(GetParam().enforcer); }
 };
 
 inline std::string name_of_case(const testing::TestParamInfo<Way>& info) {
-  return std::string(info.param.enforcer == Enforcer::flow_marks ? "FlowMarks" : "PortTables") +
-         (info.param.family == Family::v6 ? "IPv6" : "");
+  std::string name;
+  bool capital = true;
+  for (const char c : std::string(name_of(info.param.enforcer))) {
+    if (c != '-')
+      name += capital ? static_cast<char>(std::toupper(c)) : c;
+    capital = c == '-';
+  }
+  return name + (info.param.family == Family::v6 ? "IPv6" : "");
 }
 inline auto every_enforcer() {
   return testing::Values(Way{Enforcer::port_tables, Family::v4},
                          Way{Enforcer::flow_marks, Family::v4},
                          Way{Enforcer::port_tables, Family::v6});
+}
+
+// Those whose pins lean on what `main` offers for their destination.
+inline auto every_enforcer_and_hosts() {
+  return testing::Values(
+      Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
+      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::host_routes, Family::v4},
+      Way{Enforcer::host_routes, Family::v6});
+}
+inline auto every_way() {
+  return testing::Values(
+      Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
+      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::host_routes, Family::v4},
+      Way{Enforcer::host_routes, Family::v6}, Way{Enforcer::srv6, Family::v4},
+      Way{Enforcer::srv6, Family::v6});
 }
 
 inline double milliseconds(Duration duration) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,8 +137,12 @@ class FakeKernel final : public RouteKernel {
     }
     return failures;
   }
+  // By ingress port, as a kernel would go from rules to routes; by mark everything is well.
   Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) override {
-    return std::vector<LookupAnswer>(lookups.size());
+    std::vector<LookupAnswer> answers;
+    for (const Lookup& lookup : lookups)
+      answers.push_back(lookup.mark != 0 ? LookupAnswer{} : answer(lookup));
+    return answers;
   }
   void resolve(std::uint32_t, const IpAddress&) override { ++resolutions; }
 
@@ -156,18 +161,39 @@ class FakeKernel final : public RouteKernel {
   int resolutions{};
   int probes{};
   std::optional<Error> unable;
-  HandClock* clock{};  // moved by
+  std::set<IpAddress> taken;  // addresses of interfaces, whose packets no rule of ours sees
+  HandClock* clock{};         // moved by
   Duration read_time{};
   RoutingRanges ranges;
 
  private:
+  LookupAnswer answer(const Lookup& lookup) const {
+    std::string port = kOwnPackets;
+    for (const Link& link : state.links) {
+      if (link.index == lookup.in_ifindex)
+        port = link.name;
+    }
+    for (const KernelRule& rule : state.rules) {
+      for (const KernelRoute& route : state.routes) {
+        if (rule.in_port == port && rule.family == lookup.destination.family &&
+            route.table == rule.table && route.destination == Prefix::host(lookup.destination) &&
+            !taken.contains(lookup.destination))
+          return {.error = 0, .table = rule.table, .next_hop_id = route.next_hop_id};
+      }
+    }
+    return {.error = 0, .table = 255, .next_hop_id = 0};
+  }
   void take(const Action& action) {
     if (const auto* hop = std::get_if<AddNextHop>(&action)) {
-      state.next_hops.push_back(
-          {.id = hop->next_hop.id,
-           .protocol = ranges.protocol,
-           .hop = Hop{.ifindex = hop->next_hop.ifindex, .gateway = hop->next_hop.gateway},
-           .members = {}});
+      const NextHop& n = hop->next_hop;
+      state.next_hops.push_back({.id = n.id,
+                                 .protocol = ranges.protocol,
+                                 .hop = Hop{.ifindex = n.ifindex, .gateway = {}},
+                                 .members = {},
+                                 .segments = n.segments,
+                                 .action = n.action});
+      if (!n.action)
+        state.next_hops.back().hop->gateway = n.gateway;
     } else if (const auto* gone = std::get_if<RemoveNextHop>(&action)) {
       std::erase_if(state.next_hops, [&](const auto& n) { return n.id == gone->id; });
     } else if (const auto* add = std::get_if<AddRoute>(&action)) {
@@ -201,6 +227,7 @@ class FakeKernel final : public RouteKernel {
     added.protocol = ranges.protocol;
     added.metric = usual_metric(route.destination.family);
     added.next_hop_id = route.next_hop;
+    added.local_address = route.source;
     added.offload_failed = hardware_refuses;
     state.routes.push_back(added);
   }
