@@ -38,6 +38,10 @@ class Desiring {
       way.id = 0;
       installed_ids_.try_emplace(std::move(way), next_hop.id);
     }
+    for (const Prefix& prefix : in_.never_touch)
+      for (const std::uint32_t index : in_.view.ways_into(prefix))
+        if (const Link* const link = in_.view.link(index))
+          spared_.try_emplace({link->name, prefix.address.family}, &prefix);
   }
 
   void take(std::size_t position) {
@@ -105,6 +109,11 @@ class Desiring {
 
   const Prefix* never_touched(const SteeringUnit& unit) const {
     const auto* const flow = std::get_if<ByQueuePair>(&unit);
+    // A port's table moves whatever comes in there, whoever sent it.
+    if (const auto* const port = std::get_if<ByPortAndDestination>(&unit))
+      if (const auto behind = spared_.find({port->in_port, port->destination.family});
+          behind != spared_.end())
+        return behind->second;
     const auto found = std::ranges::find_if(in_.never_touch, [&](const Prefix& prefix) {
       return prefix.contains(destination_of(unit)) ||
              (flow != nullptr && prefix.contains(flow->source));
@@ -411,6 +420,8 @@ class Desiring {
   std::map<HopAndFamily, std::uint32_t> mark_tables_;        // desired
   std::set<TableRule> port_rules_;
   std::set<std::uint32_t> ids_in_use_;
+  std::map<std::pair<std::string, Family>, const Prefix*>
+      spared_;  // by port: who is behind it and is never to be touched
   std::map<std::string, Result<std::uint32_t>> ports_;
   std::map<std::string, Result<const Link*>> out_ports_;
   // Next hops whose id is 0, and their ids.

@@ -28,7 +28,7 @@ struct DesireInput {
   const std::vector<std::string>& host_ports;
   const RoutingRanges& ranges;
   Enforcer enforcer{};
-  std::span<const Prefix> never_touch{};  // no pin of a flow from or to these is held
+  std::span<const Prefix> never_touch{};  // nothing that moves a flow from or to these is held
   std::string_view unfit_for_ipv6{};      // why no pin of IPv6 is held; empty if nothing forbids it
   SteeringTables segments{};  // of this node, which no pin needs: their ids and tables are taken
 };

@@ -325,6 +325,27 @@ std::optional<std::uint32_t> MainView::way_to(const IpAddress& address) const {
   return ways.size() == 1 ? std::optional(*ways.begin()) : std::nullopt;
 }
 
+std::set<std::uint32_t> MainView::ways_into(const Prefix& network) const {
+  std::set<std::uint32_t> ways;
+  const auto note = [&](const Entries& entries) {
+    for (const Entry& entry : entries)
+      for_each_hop(entry, [&](const Hop& hop) { ways.insert(hop.ifindex); });
+  };
+  for (const auto& [prefix, entries] : routes_)
+    if (prefix.length > network.length && network.contains(prefix.address))
+      note(entries);
+  // And the one that speaks for what has no smaller one.
+  for (const auto& [length, prefixes] : lengths_[index_of(network.address)]) {
+    if (length > network.length)
+      continue;
+    if (const auto at = routes_.find(network_of(network.address, length)); at != routes_.end()) {
+      note(at->second);
+      break;
+    }
+  }
+  return ways;
+}
+
 Resolution MainView::resolution(std::uint32_t ifindex, const IpAddress& gateway) const {
   const Link* const out = link(ifindex);
   if (out != nullptr && !out->resolves)

@@ -52,6 +52,8 @@ class MainView {
   std::optional<IpAddress> source_for(const IpAddress& destination) const;
   // The interface by which `main` reaches an address; nothing if it does not, or by several.
   std::optional<std::uint32_t> way_to(const IpAddress& address) const;
+  // The interfaces by which `main` reaches any address of a network, now or when they have carrier.
+  std::set<std::uint32_t> ways_into(const Prefix& network) const;
   Resolution resolution(std::uint32_t ifindex, const IpAddress& gateway) const;
   const InterfaceSettings* settings(std::uint32_t ifindex) const;
 

@@ -83,6 +83,42 @@ TEST_F(ProgrammerOverAFake, WhatItsConfigurationForbidsIsRefusedWhoeverWantsIt) 
   EXPECT_EQ(kernel.pinned(), 1U);
 }
 
+// Behind p1 are 10.1.1.0/30 and, by a gateway on it, 10.9.0.0/24; nobody knows who is behind p2. A
+// port's table moves what comes in there, so none is filled whose senders may not be touched.
+TEST_F(ProgrammerOverAFake, APortWithASenderThatIsNeverToBeTouchedGetsNoPins) {
+  kernel.state.links.push_back(
+      {.index = 10, .name = "p2", .up = true, .carrier = true, .master_kind = {}});
+  for (const char* network : {"10.1.1.0/30", "10.9.0.0/24"}) {
+    KernelRoute route;
+    route.table = 254;
+    route.destination = *Prefix::parse(network);
+    route.hops = {Hop{.ifindex = 9, .gateway = {}}};
+    kernel.state.routes.push_back(route);
+  }
+  NodePlan wanted = plan(1, {{1, "up1"}});
+  wanted.pins.push_back({.unit = ByPortAndDestination{"p2", destination(1)},
+                         .target = PortTableRoute{"up1"},
+                         .reason = {}});
+  for (const char* spared : {"10.1.1.2/32", "10.1.1.0/30", "10.9.0.0/16", "10.9.0.7/32"}) {
+    programmer.emplace(kernel, store, clock,
+                       ProgramConfig{.mode = Mode::program,
+                                     .uplinks = {"up*"},
+                                     .host_ports = {"p*"},
+                                     .never_touch = {*Prefix::parse(spared)},
+                                     .ranges = {}});
+    ASSERT_TRUE(programmer->start());
+    programmer->want(wanted);
+    settle();
+    const Acknowledgement told = programmer->state();
+    EXPECT_EQ(told.installed, 1U) << spared;
+    ASSERT_EQ(told.failed.size(), 1U) << spared;
+    EXPECT_EQ(told.failed[0].code, Errc::permission);
+    EXPECT_EQ(told.failed[0].unit, wanted.pins[0].unit);
+    EXPECT_NE(told.failed[0].reason.find(spared), std::string::npos) << told.failed[0].reason;
+    EXPECT_EQ(kernel.pinned(), 1U) << spared;
+  }
+}
+
 TEST_F(ProgrammerOverAFake, AWithdrawalIsActedOnWhileNothingCanBeRead) {
   start();
   programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
