@@ -174,8 +174,18 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
     const LeafId leaf{i};
     const std::string& name = topology[leaf].name;
     if (input.unheard.contains(leaf)) {
-      if (const auto part = input.present->nodes.find(name); part != input.present->nodes.end())
-        result.plan.nodes[name] = part->second;
+      const auto part = input.present->nodes.find(name);
+      if (part == input.present->nodes.end())
+        continue;
+      NodePlan kept = part->second;
+      // What may no longer be touched is let go before anything else is known of the leaf.
+      if (std::erase_if(kept.pins, [&](const Pin& pin) {
+            return touches(topology, input.never_touch, leaf, pin.unit);
+          }) > 0) {
+        kept.version = version;
+        result.changed = true;
+      }
+      result.plan.nodes[name] = std::move(kept);
       continue;
     }
     const std::vector<Pin>& before = present_pins(name);

@@ -557,6 +557,29 @@ TEST_F(SwitchingOn, ASourceThatIsNoLongerToBeTouchedIsLetGoByAReload) {
   EXPECT_EQ(cluster.installed_pins(), 8U);
 }
 
+// It goes on with what it was sent before, and is given the rest with the first word it is told.
+TEST_F(SwitchingOn, ALeafThatIsNotHeardYetLosesWhatIsNoLongerToBeTouchedWhenItIs) {
+  cluster.start();
+  settle();
+  const PlanRecord last = cluster.history.plans.back();
+  cluster.stop();
+  cluster.start();
+  FakeAgent& late = cluster.agents.at("leaf2");
+  late.hello_at = late.report_at = cluster.clock.now() + 2s;
+  cluster.coordinator->restore(last);
+  cluster.advance(1s);
+  cluster.settings.never_touch = {*Prefix::parse("10.2.0.0/16")};
+  cluster.coordinator->reconfigure(cluster.settings, {});
+  cluster.advance(500ms);
+  ASSERT_FALSE(late.welcomed);
+  ASSERT_EQ(pins_of("leaf2"), 4U) << "it does not know yet";
+  EXPECT_EQ(cluster.coordinator->broadcast().part_of("leaf2").pins.size(), 0U);
+  const std::uint64_t before = late.changes;
+  ASSERT_TRUE(cluster.await(5s, [&] { return late.welcomed; }));
+  ASSERT_TRUE(cluster.await(10ms, [&] { return pins_of("leaf2") == 0U; }));
+  EXPECT_EQ(late.changes, before + 1) << "in one step";
+}
+
 TEST_F(SwitchingOn, WhatAnAgentRefusesByItsOwnConfigurationIsNotAskedAgain) {
   cluster.agents.at("leaf3").forbidden_port = "p1";
   cluster.start();
