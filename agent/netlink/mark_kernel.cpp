@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kNoMarks =
     "the kernel cannot mark flows; Linux 5.10 or later with CONFIG_NF_TABLES and "
-    "CONFIG_NF_TABLES_IPV4 can";
+    "CONFIG_NF_TABLES_INET can";
 
 }  // namespace
 
@@ -79,7 +79,9 @@ MarkKernel::News MarkKernel::ready(const std::string& table) {
     return news;
   const std::uint32_t own_port = requests_ ? requests_->port() : 0;
   const auto visit = [&](const nlmsghdr& message) {
-    if (message.nlmsg_pid != own_port && concerns_table(message, table) && news == News::none)
+    if (message.nlmsg_pid != own_port && news == News::none &&
+        (concerns_table(message, MarkFormat::present, table) ||
+         concerns_table(message, MarkFormat::former, table)))
       news = News::changed;
   };
   for (bool lost_before = false;;) {
@@ -97,14 +99,15 @@ MarkKernel::News MarkKernel::ready(const std::string& table) {
   }
 }
 
-Result<std::optional<KernelMarkTable>> MarkKernel::read(const std::string& table,
+Result<std::optional<KernelMarkTable>> MarkKernel::read(MarkFormat format, const std::string& table,
                                                         bool& inconsistent) {
   if (!requests_)
     return std::nullopt;
-  MarkTableReading reading(table);
+  SeenMarkTable& seen = seen_.of(format);
+  MarkTableReading reading(format, table);
   int error = 0;
   Batch query = requests_->batch();
-  append_mark_table_query(query, table);
+  append_mark_table_query(query, format, table);
   if (auto asked = requests_->exchange(query,
                                        [&](const nlmsghdr& message) {
                                          if (const auto refused = parse_answer(message))
@@ -114,23 +117,21 @@ Result<std::optional<KernelMarkTable>> MarkKernel::read(const std::string& table
       !asked)
     return tl::unexpected(asked.error());
   if (error == EPERM)
-    return seen_;
+    return seen.table;
   if (!reading.there()) {
-    seen_.reset();
-    parts_ = {};
+    seen = {};
     // A kernel without nf_tables answers EINVAL where the question is no batch.
     if (error == 0 || error == ENOENT || error == EOPNOTSUPP || error == EINVAL)
       return std::nullopt;
     return fail(Errc::kernel, fmt::format("netlink: the table of marks cannot be read: {}",
                                           std::strerror(error)));
   }
-  for (const MarkDump what :
-       {MarkDump::chains, MarkDump::rules, MarkDump::sets, MarkDump::ports, MarkDump::flows}) {
-    if ((what == MarkDump::ports && !reading.has_ports()) ||
-        (what == MarkDump::flows && !reading.has_flows()))
+  for (const MarkDump what : {MarkDump::chains, MarkDump::rules, MarkDump::sets, MarkDump::ports,
+                              MarkDump::flows, MarkDump::flows_v6}) {
+    if (what >= MarkDump::ports && !reading.has(what))
       continue;
     Batch request = requests_->batch();
-    append_mark_dump(request, what, table);
+    append_mark_dump(request, format, what, table);
     const auto interrupted = requests_->dump(
         request, [&] { reading.forget(what); },
         [&](const nlmsghdr& message) { reading.take(message); });
@@ -139,9 +140,9 @@ Result<std::optional<KernelMarkTable>> MarkKernel::read(const std::string& table
     // What was not found any more went away between two questions.
     inconsistent = inconsistent || !interrupted || *interrupted;
   }
-  parts_ = reading.parts();
-  seen_ = std::move(reading).finish();
-  return seen_;
+  seen.parts = reading.parts();
+  seen.table = std::move(reading).finish();
+  return seen.table;
 }
 
 Result<std::optional<Answer>> MarkKernel::apply(const ChangeMarks& change,
@@ -149,7 +150,7 @@ Result<std::optional<Answer>> MarkKernel::apply(const ChangeMarks& change,
   if (!requests_)
     return Answer{.error = EPROTONOSUPPORT, .message = kNoMarks};
   Batch batch = requests_->batch();
-  append_marks(batch, change, table, parts_);
+  append_marks(batch, change, table, seen_);
   return transact(batch);
 }
 

@@ -27,7 +27,8 @@ class MarkKernel {
 
   // As it is; as it was when last seen where reading is not permitted; none if there is none. Sets
   // `inconsistent` when it changed meanwhile.
-  Result<std::optional<KernelMarkTable>> read(const std::string& table, bool& inconsistent);
+  Result<std::optional<KernelMarkTable>> read(MarkFormat format, const std::string& table,
+                                              bool& inconsistent);
   // The kernel's refusal, after which nothing was changed.
   Result<std::optional<Answer>> apply(const ChangeMarks& change, const std::string& table);
 
@@ -37,8 +38,7 @@ class MarkKernel {
 
   std::optional<NetlinkSocket> requests_;  // none where the kernel does not speak netfilter
   std::optional<NetlinkSocket> events_;
-  std::optional<KernelMarkTable> seen_;
-  MarkTableParts parts_;  // of what was seen
+  SeenMarkTables seen_;
 };
 
 }  // namespace heddle

@@ -22,11 +22,13 @@ namespace {
 
 constexpr const char* kPorts = "ports";
 constexpr const char* kFlows = "flows";
+constexpr const char* kFlowsV6 = "flows6";
 constexpr const char* kChain = "marking";
-// A comment as nft shows it: type 0, length, text. The number goes up when the rule changes, so
-// that a table of an earlier version is made again.
-constexpr std::string_view kSignature{"\0\x14heddle flow marks 1\0", 22};
-static_assert(kSignature.back() == '\0');
+// A comment as nft shows it: type 0, length, text. The number goes up when the rules change, so
+// that a table of an earlier version is known as such and made again.
+constexpr std::string_view kSignature{"\0\x14heddle flow marks 2\0", 22};
+constexpr std::string_view kFormerSignature{"\0\x14heddle flow marks 1\0", 22};
+static_assert(kSignature.back() == '\0' && kFormerSignature.back() == '\0');
 // Tells nft that a set's key (type 0) or data (type 1) is in the machine's own byte order.
 constexpr std::array<std::uint8_t, 6> kKeyInOurOrder{0, 4, 1, 0, 0, 0};
 constexpr std::array<std::uint8_t, 6> kDataInOurOrder{1, 4, 1, 0, 0, 0};
@@ -36,36 +38,48 @@ constexpr std::uint32_t kAccept = 1;
 constexpr std::uint16_t kRocePort = 4791;
 // What nft calls the types of keys and data; the kernel only keeps these numbers.
 constexpr std::uint32_t kTypeAddress = 7;
+constexpr std::uint32_t kTypeAddressV6 = 8;
 constexpr std::uint32_t kTypeService = 13;
 constexpr std::uint32_t kTypeMark = 19;
 constexpr std::uint32_t kTypePort = 41;
-constexpr std::uint32_t kTypeFlow = kTypeAddress << 12U | kTypeAddress << 6U | kTypeService;
 // Where the parts of a flow lie in the packet.
 constexpr std::uint32_t kSourceAt = 12;
-constexpr std::uint32_t kDestinationAt = 16;
+constexpr std::uint32_t kSourceAtV6 = 8;
+constexpr std::uint8_t kFamilies[] = {NFPROTO_IPV4, NFPROTO_IPV6};
 // A list's length is told in 16 bits.
 constexpr std::size_t kElementsAtOnce = 500;
 
-using FlowKeyBytes = std::array<std::byte, 12>;  // each part begins at a multiple of four
+// Source, destination, port; each part begins at a multiple of four.
+using FlowKeyBytes = std::array<std::byte, 12>;
+using FlowKeyBytesV6 = std::array<std::byte, 36>;
 using PortKeyBytes = std::array<char, IFNAMSIZ>;
 
-FlowKeyBytes key_of(const ByQueuePair& flow) {
-  FlowKeyBytes key{};
+template <class Key>
+Key key_of(const ByQueuePair& flow) {
+  Key key{};
   const std::uint16_t port = htons(flow.source_port);
-  std::memcpy(key.data(), flow.source.octets.data(), 4);
-  std::memcpy(key.data() + 4, flow.destination.octets.data(), 4);
-  std::memcpy(key.data() + 8, &port, sizeof port);
+  const std::size_t size = flow.source.size();
+  std::memcpy(key.data(), flow.source.octets.data(), size);
+  std::memcpy(key.data() + size, flow.destination.octets.data(), size);
+  std::memcpy(key.data() + 2 * size, &port, sizeof port);
   return key;
 }
 
-ByQueuePair flow_of(const FlowKeyBytes& key) {
+template <class Key>
+ByQueuePair flow_of(const Key& key, Family family) {
   ByQueuePair flow;
+  flow.source.family = flow.destination.family = family;
   std::uint16_t port{};
-  std::memcpy(flow.source.octets.data(), key.data(), 4);
-  std::memcpy(flow.destination.octets.data(), key.data() + 4, 4);
-  std::memcpy(&port, key.data() + 8, sizeof port);
+  const std::size_t size = flow.source.size();
+  std::memcpy(flow.source.octets.data(), key.data(), size);
+  std::memcpy(flow.destination.octets.data(), key.data() + size, size);
+  std::memcpy(&port, key.data() + 2 * size, sizeof port);
   flow.source_port = ntohs(port);
   return flow;
+}
+
+bool is_v6(const ByQueuePair& flow) {
+  return flow.source.family == Family::v6;
 }
 
 constexpr std::uint16_t type_of(int message) {
@@ -78,9 +92,14 @@ nfgenmsg head_of(int family) {
           .res_id = htons(family == AF_UNSPEC ? NFNL_SUBSYS_NFTABLES : 0)};
 }
 
+std::uint8_t family_of(MarkFormat format) {
+  return format == MarkFormat::present ? NFPROTO_INET : NFPROTO_IPV4;
+}
+
 class Writer {
  public:
-  Writer(Batch& batch, const std::string& table) : batch_(batch), table_(table) {}
+  Writer(Batch& batch, MarkFormat format, const std::string& table)
+      : batch_(batch), family_(family_of(format)), table_(table) {}
 
   void begin_transaction() {
     batch_.begin(NFNL_MSG_BATCH_BEGIN, 0, head_of(AF_UNSPEC));
@@ -93,8 +112,7 @@ class Writer {
 
   // All of these messages name the table by attribute 1.
   Batch& begin(int message, std::uint16_t flags) {
-    return batch_.begin(type_of(message), flags, head_of(NFPROTO_IPV4))
-        .text(NFTA_TABLE_NAME, table_);
+    return batch_.begin(type_of(message), flags, head_of(family_)).text(NFTA_TABLE_NAME, table_);
   }
 
   void make_table(std::string_view table_comment = kSignature,
@@ -109,15 +127,8 @@ class Writer {
         .network_number(NFTA_SET_KEY_LEN, sizeof(PortKeyBytes))
         .network_number(NFTA_SET_ID, 1)
         .attribute(NFTA_SET_USERDATA, kKeyInOurOrder.data(), kKeyInOurOrder.size());
-    begin(NFT_MSG_NEWSET, kCreate)
-        .text(NFTA_SET_NAME, kFlows)
-        .network_number(NFTA_SET_FLAGS, NFT_SET_MAP)
-        .network_number(NFTA_SET_KEY_TYPE, kTypeFlow)
-        .network_number(NFTA_SET_KEY_LEN, sizeof(FlowKeyBytes))
-        .network_number(NFTA_SET_DATA_TYPE, kTypeMark)
-        .network_number(NFTA_SET_DATA_LEN, sizeof(std::uint32_t))
-        .network_number(NFTA_SET_ID, 2)
-        .attribute(NFTA_SET_USERDATA, kDataInOurOrder.data(), kDataInOurOrder.size());
+    make_map(kFlows, kTypeAddress, sizeof(FlowKeyBytes), 2);
+    make_map(kFlowsV6, kTypeAddressV6, sizeof(FlowKeyBytesV6), 3);
     begin(NFT_MSG_NEWCHAIN, kCreate)
         .text(NFTA_CHAIN_NAME, kChain)
         .open(NFTA_CHAIN_HOOK)
@@ -127,27 +138,8 @@ class Writer {
         .network_number(NFTA_CHAIN_POLICY, kAccept)
         .text(NFTA_CHAIN_TYPE, "filter")
         .attribute(NFTA_CHAIN_USERDATA, chain_comment.data(), chain_comment.size());
-    begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND).text(NFTA_RULE_CHAIN, kChain);
-    batch_.attribute(NFTA_RULE_USERDATA, kSignature.data(), kSignature.size())
-        .open(NFTA_RULE_EXPRESSIONS);
-    const std::uint16_t roce_port = htons(kRocePort);
-    constexpr std::uint8_t kUdp = IPPROTO_UDP;
-    load_meta(NFT_META_IIFNAME);
-    look_up(kPorts, false);
-    load_meta(NFT_META_L4PROTO);
-    require(&kUdp, sizeof kUdp);
-    load(NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, NFT_REG_1);
-    require(&roce_port, sizeof roce_port);
-    load(NFT_PAYLOAD_NETWORK_HEADER, kSourceAt, 4, NFT_REG32_00);
-    load(NFT_PAYLOAD_NETWORK_HEADER, kDestinationAt, 4, NFT_REG32_01);
-    load(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2, NFT_REG32_02);
-    look_up(kFlows, true);
-    expression("meta");
-    batch_.network_number(NFTA_META_KEY, NFT_META_MARK)
-        .network_number(NFTA_META_SREG, NFT_REG_1)
-        .close()
-        .close();
-    batch_.close();
+    for (const std::uint8_t family : kFamilies)
+      make_rule(family);
   }
 
   // The kernel counts what is in a chain or a table; with this flag it does not take it along.
@@ -165,29 +157,27 @@ class Writer {
     begin(NFT_MSG_DELTABLE, NLM_F_NONREC);
   }
 
-  template <class T, class Key>
-  void elements(int message, const char* set, const std::vector<T>& all, Key key) {
-    for (std::size_t first = 0; first < all.size(); first += kElementsAtOnce) {
-      begin(message, message == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0)
-          .text(NFTA_SET_ELEM_LIST_SET, set)
-          .open(NFTA_SET_ELEM_LIST_ELEMENTS);
-      const std::size_t end = std::min(all.size(), first + kElementsAtOnce);
-      for (std::size_t i = first; i < end; ++i) {
-        batch_.open(NFTA_LIST_ELEM);
-        key(all[i]);
-        batch_.close();
-      }
-      batch_.close();
-    }
+  void ports(int message, const std::vector<std::string>& all) {
+    elements(
+        message, kPorts, all, [&](const std::string& port) { port_key(port); },
+        [](const std::string&) { return true; });
   }
-  void port_key(const std::string& port) {
-    PortKeyBytes key{};
-    std::memcpy(key.data(), port.data(), std::min(port.size(), key.size() - 1));
-    batch_.open(NFTA_SET_ELEM_KEY).attribute(NFTA_DATA_VALUE, key.data(), key.size()).close();
+  // Each family has a map of its own.
+  template <class T, class Write>
+  void flows(int message, const std::vector<T>& all, Write write) {
+    elements(message, kFlows, all, write, [](const T& t) { return !is_v6(flow_in(t)); });
+    elements(message, kFlowsV6, all, write, [](const T& t) { return is_v6(flow_in(t)); });
   }
   void flow_key(const ByQueuePair& flow) {
-    const FlowKeyBytes key = key_of(flow);
-    batch_.open(NFTA_SET_ELEM_KEY).attribute(NFTA_DATA_VALUE, key.data(), key.size()).close();
+    batch_.open(NFTA_SET_ELEM_KEY);
+    const auto value = [&](const auto& key) {
+      batch_.attribute(NFTA_DATA_VALUE, key.data(), key.size());
+    };
+    if (is_v6(flow))
+      value(key_of<FlowKeyBytesV6>(flow));
+    else
+      value(key_of<FlowKeyBytes>(flow));
+    batch_.close();
   }
   void flow_and_mark(const MarkedFlow& marked) {
     flow_key(marked.flow);
@@ -195,6 +185,77 @@ class Writer {
   }
 
  private:
+  static const ByQueuePair& flow_in(const ByQueuePair& flow) { return flow; }
+  static const ByQueuePair& flow_in(const MarkedFlow& marked) { return marked.flow; }
+
+  template <class T, class Write, class Belongs>
+  void elements(int message, const char* set, const std::vector<T>& all, Write write,
+                Belongs belongs) {
+    std::size_t written = 0;
+    for (const T& each : all) {
+      if (!belongs(each))
+        continue;
+      if (written % kElementsAtOnce == 0) {
+        if (written != 0)
+          batch_.close();
+        begin(message, message == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0)
+            .text(NFTA_SET_ELEM_LIST_SET, set)
+            .open(NFTA_SET_ELEM_LIST_ELEMENTS);
+      }
+      batch_.open(NFTA_LIST_ELEM);
+      write(each);
+      batch_.close();
+      ++written;
+    }
+    if (written != 0)
+      batch_.close();
+  }
+  void port_key(const std::string& port) {
+    PortKeyBytes key{};
+    std::memcpy(key.data(), port.data(), std::min(port.size(), key.size() - 1));
+    batch_.open(NFTA_SET_ELEM_KEY).attribute(NFTA_DATA_VALUE, key.data(), key.size()).close();
+  }
+  void make_map(const char* name, std::uint32_t address_type, std::uint32_t key_size,
+                std::uint32_t id) {
+    begin(NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL)
+        .text(NFTA_SET_NAME, name)
+        .network_number(NFTA_SET_FLAGS, NFT_SET_MAP)
+        .network_number(NFTA_SET_KEY_TYPE, address_type << 12U | address_type << 6U | kTypeService)
+        .network_number(NFTA_SET_KEY_LEN, key_size)
+        .network_number(NFTA_SET_DATA_TYPE, kTypeMark)
+        .network_number(NFTA_SET_DATA_LEN, sizeof(std::uint32_t))
+        .network_number(NFTA_SET_ID, id)
+        .attribute(NFTA_SET_USERDATA, kDataInOurOrder.data(), kDataInOurOrder.size());
+  }
+  void make_rule(std::uint8_t family) {
+    const bool v6 = family == NFPROTO_IPV6;
+    const std::uint32_t address = v6 ? 16 : 4;
+    const std::uint32_t source = v6 ? kSourceAtV6 : kSourceAt;
+    const std::uint16_t roce_port = htons(kRocePort);
+    constexpr std::uint8_t kUdp = IPPROTO_UDP;
+    begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND).text(NFTA_RULE_CHAIN, kChain);
+    batch_.attribute(NFTA_RULE_USERDATA, kSignature.data(), kSignature.size())
+        .open(NFTA_RULE_EXPRESSIONS);
+    load_meta(NFT_META_NFPROTO);
+    require(&family, sizeof family);
+    load_meta(NFT_META_IIFNAME);
+    look_up(kPorts, false);
+    load_meta(NFT_META_L4PROTO);
+    require(&kUdp, sizeof kUdp);
+    load(NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, NFT_REG_1);
+    require(&roce_port, sizeof roce_port);
+    // One after another in registers of four octets, as in the map's key.
+    load(NFT_PAYLOAD_NETWORK_HEADER, source, address, NFT_REG32_00);
+    load(NFT_PAYLOAD_NETWORK_HEADER, source + address, address, NFT_REG32_00 + address / 4);
+    load(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2, NFT_REG32_00 + address / 2);
+    look_up(v6 ? kFlowsV6 : kFlows, true);
+    expression("meta");
+    batch_.network_number(NFTA_META_KEY, NFT_META_MARK)
+        .network_number(NFTA_META_SREG, NFT_REG_1)
+        .close()
+        .close();
+    batch_.close();
+  }
   // Closed twice by the caller.
   void expression(const char* name) {
     batch_.open(NFTA_LIST_ELEM).text(NFTA_EXPR_NAME, name).open(NFTA_EXPR_DATA);
@@ -234,55 +295,66 @@ class Writer {
   }
 
   Batch& batch_;
+  std::uint8_t family_;
   const std::string& table_;
 };
 
-bool carries_signature(const Attributes& a, std::size_t type) {
+bool carries_signature(MarkFormat format, const Attributes& a, std::size_t type) {
+  const std::string_view signature = format == MarkFormat::present ? kSignature : kFormerSignature;
   const auto data = a.bytes(type);
-  return data.size() == kSignature.size() &&
-         std::memcmp(data.data(), kSignature.data(), data.size()) == 0;
+  return data.size() == signature.size() &&
+         std::memcmp(data.data(), signature.data(), data.size()) == 0;
 }
 
 }  // namespace
 
 void append_marks(Batch& batch, const ChangeMarks& change, const std::string& table,
-                  const MarkTableParts& parts) {
-  Writer w(batch, table);
+                  const SeenMarkTables& seen) {
+  Writer w(batch, MarkFormat::present, table);
   const auto flow = [&](const ByQueuePair& f) { w.flow_key(f); };
   const auto marked_flow = [&](const MarkedFlow& m) { w.flow_key(m.flow); };
   const auto flow_and_mark = [&](const MarkedFlow& m) { w.flow_and_mark(m); };
-  const auto port = [&](const std::string& p) { w.port_key(p); };
   w.begin_transaction();
-  w.elements(NFT_MSG_DELSETELEM, kFlows, change.off, flow);
-  w.elements(NFT_MSG_DELSETELEM, kFlows, change.moved, marked_flow);
-  w.elements(NFT_MSG_DELSETELEM, kPorts, change.ports_off, port);
+  // What goes with its table need not go by itself.
+  if (!change.drop_table && !change.drop_former) {
+    w.flows(NFT_MSG_DELSETELEM, change.off, flow);
+    w.flows(NFT_MSG_DELSETELEM, change.moved, marked_flow);
+    w.ports(NFT_MSG_DELSETELEM, change.ports_off);
+  }
+  if (change.drop_former)
+    Writer(batch, MarkFormat::former, table).drop_table(seen.former.parts);
   if (change.drop_table)
-    w.drop_table(parts);
+    w.drop_table(seen.present.parts);
   if (change.make_table)
     w.make_table();
-  w.elements(NFT_MSG_NEWSETELEM, kPorts, change.ports_on, port);
-  w.elements(NFT_MSG_NEWSETELEM, kFlows, change.moved, flow_and_mark);
-  w.elements(NFT_MSG_NEWSETELEM, kFlows, change.on, flow_and_mark);
+  w.ports(NFT_MSG_NEWSETELEM, change.ports_on);
+  w.flows(NFT_MSG_NEWSETELEM, change.moved, flow_and_mark);
+  w.flows(NFT_MSG_NEWSETELEM, change.on, flow_and_mark);
   w.end_transaction();
 }
 
 void append_mark_trial(Batch& batch, MarkTrial trial, const std::string& table) {
-  Writer w(batch, table);
+  Writer w(batch, MarkFormat::present, table);
   const std::string too_long(NFT_USERDATA_MAXLEN + 1, 'x');
   w.begin_transaction();
   switch (trial) {
     case MarkTrial::takes_tables: {
-      const std::vector<ByQueuePair> flows{{.source = IpAddress::v4(192, 0, 2, 1),
-                                            .destination = IpAddress::v4(192, 0, 2, 2),
-                                            .source_port = 1}};
-      const std::vector<std::string> ports{"lo"};
+      const auto address = [](Family family, std::uint8_t last) {
+        IpAddress result{.family = family, .octets = {}};
+        result.octets[result.size() - 1] = last;
+        return result;
+      };
+      std::vector<ByQueuePair> flows;
+      for (const Family family : {Family::v4, Family::v6})
+        flows.push_back(
+            {.source = address(family, 1), .destination = address(family, 2), .source_port = 1});
       const auto key = [&](const ByQueuePair& f) { w.flow_key(f); };
       const auto element = [&](const ByQueuePair& f) { w.flow_and_mark({.flow = f, .mark = 1}); };
       w.make_table();
-      w.elements(NFT_MSG_NEWSETELEM, kPorts, ports, [&](const std::string& p) { w.port_key(p); });
-      w.elements(NFT_MSG_NEWSETELEM, kFlows, flows, element);
-      w.elements(NFT_MSG_DELSETELEM, kFlows, flows, key);
-      w.elements(NFT_MSG_NEWSETELEM, kFlows, flows, element);
+      w.ports(NFT_MSG_NEWSETELEM, {"lo"});
+      w.flows(NFT_MSG_NEWSETELEM, flows, element);
+      w.flows(NFT_MSG_DELSETELEM, flows, key);
+      w.flows(NFT_MSG_NEWSETELEM, flows, element);
       break;
     }
     case MarkTrial::signs_tables:
@@ -295,16 +367,16 @@ void append_mark_trial(Batch& batch, MarkTrial trial, const std::string& table) 
   batch.acknowledge_last();
 }
 
-void append_mark_table_query(Batch& batch, const std::string& table) {
-  Writer(batch, table).begin(NFT_MSG_GETTABLE, 0);
+void append_mark_table_query(Batch& batch, MarkFormat format, const std::string& table) {
+  Writer(batch, format, table).begin(NFT_MSG_GETTABLE, 0);
 }
 
-void append_mark_dump(Batch& batch, MarkDump what, const std::string& table) {
-  Writer w(batch, table);
+void append_mark_dump(Batch& batch, MarkFormat format, MarkDump what, const std::string& table) {
+  Writer w(batch, format, table);
   switch (what) {
     case MarkDump::chains:
       // A dump of chains takes no table.
-      batch.begin(type_of(NFT_MSG_GETCHAIN), NLM_F_DUMP, head_of(NFPROTO_IPV4));
+      batch.begin(type_of(NFT_MSG_GETCHAIN), NLM_F_DUMP, head_of(family_of(format)));
       break;
     case MarkDump::rules:
       w.begin(NFT_MSG_GETRULE, NLM_F_DUMP);
@@ -318,24 +390,27 @@ void append_mark_dump(Batch& batch, MarkDump what, const std::string& table) {
     case MarkDump::flows:
       w.begin(NFT_MSG_GETSETELEM, NLM_F_DUMP).text(NFTA_SET_ELEM_LIST_SET, kFlows);
       break;
+    case MarkDump::flows_v6:
+      w.begin(NFT_MSG_GETSETELEM, NLM_F_DUMP).text(NFTA_SET_ELEM_LIST_SET, kFlowsV6);
+      break;
   }
 }
 
-bool concerns_table(const nlmsghdr& message, const std::string& table) {
+bool concerns_table(const nlmsghdr& message, MarkFormat format, const std::string& table) {
   const auto head = body<nfgenmsg>(message);
   return message.nlmsg_type >> 8U == NFNL_SUBSYS_NFTABLES && head &&
-         head->nfgen_family == NFPROTO_IPV4 &&
+         head->nfgen_family == family_of(format) &&
          attributes<nfgenmsg>(message).text(NFTA_TABLE_NAME) == table;
 }
 
 void MarkTableReading::take(const nlmsghdr& message) {
-  if (!concerns_table(message, table_))
+  if (!concerns_table(message, format_, table_))
     return;
   const auto a = attributes<nfgenmsg>(message);
   switch (message.nlmsg_type & 0xFFU) {
     case NFT_MSG_NEWTABLE:
       table_seen_ = true;
-      result_.is_signed = carries_signature(a, NFTA_TABLE_USERDATA);
+      result_.is_signed = carries_signature(format_, a, NFTA_TABLE_USERDATA);
       uses_ = a.network_number(NFTA_TABLE_USE).value_or(0);
       table_fits_ = (a.network_number(NFTA_TABLE_FLAGS).value_or(0) & NFT_TABLE_F_DORMANT) == 0;
       break;
@@ -365,7 +440,8 @@ void MarkTableReading::take_chain(const nlmsghdr& message) {
   }
   parts_.chain = true;
   const Attributes hook = a.nest(NFTA_CHAIN_HOOK);
-  chain_fits_ = carries_signature(a, NFTA_CHAIN_USERDATA) && a.text(NFTA_CHAIN_TYPE) == "filter" &&
+  chain_fits_ = carries_signature(format_, a, NFTA_CHAIN_USERDATA) &&
+                a.text(NFTA_CHAIN_TYPE) == "filter" &&
                 hook.network_number(NFTA_HOOK_HOOKNUM) == NF_INET_PRE_ROUTING &&
                 hook.network_number(NFTA_HOOK_PRIORITY) == kPriority &&
                 a.network_number(NFTA_CHAIN_POLICY) == kAccept;
@@ -374,7 +450,7 @@ void MarkTableReading::take_chain(const nlmsghdr& message) {
 void MarkTableReading::take_rule(const nlmsghdr& message) {
   const auto a = attributes<nfgenmsg>(message);
   const std::string chain = a.text(NFTA_RULE_CHAIN);
-  if (chain == kChain && carries_signature(a, NFTA_RULE_USERDATA))
+  if (chain == kChain && carries_signature(format_, a, NFTA_RULE_USERDATA))
     parts_.rules.push_back(be64toh(a.value<std::uint64_t>(NFTA_RULE_HANDLE).value_or(0)));
   else
     foreign(MarkDump::rules).push_back(fmt::format("a rule in chain {}", chain));
@@ -386,12 +462,14 @@ void MarkTableReading::take_set(const nlmsghdr& message) {
   const std::uint32_t flags = a.network_number(NFTA_SET_FLAGS).value_or(0);
   const auto key_length = a.network_number(NFTA_SET_KEY_LEN);
   ++counted(MarkDump::sets);
-  bool fits = false;
-  if (name == kPorts)
-    fits = ports_fit_ = flags == 0 && key_length == sizeof(PortKeyBytes);
-  else if (name == kFlows)
-    fits = flows_fit_ = flags == NFT_SET_MAP && key_length == sizeof(FlowKeyBytes) &&
-                        a.network_number(NFTA_SET_DATA_LEN) == sizeof(std::uint32_t);
+  const auto is_map = [&](std::size_t key_size) {
+    return flags == NFT_SET_MAP && key_length == key_size &&
+           a.network_number(NFTA_SET_DATA_LEN) == sizeof(std::uint32_t);
+  };
+  const bool fits =
+      (name == kPorts && flags == 0 && key_length == sizeof(PortKeyBytes)) ||
+      (name == kFlows && is_map(sizeof(FlowKeyBytes))) ||
+      (name == kFlowsV6 && format_ == MarkFormat::present && is_map(sizeof(FlowKeyBytesV6)));
   if (fits)
     parts_.sets.push_back(name);
   else if ((flags & NFT_SET_ANONYMOUS) == 0)  // those belong to rules
@@ -401,18 +479,23 @@ void MarkTableReading::take_set(const nlmsghdr& message) {
 void MarkTableReading::take_elements(const nlmsghdr& message) {
   const auto a = attributes<nfgenmsg>(message);
   const std::string set = a.text(NFTA_SET_ELEM_LIST_SET);
-  const MarkDump where = set == kPorts ? MarkDump::ports : MarkDump::flows;
+  const MarkDump where = set == kPorts   ? MarkDump::ports
+                         : set == kFlows ? MarkDump::flows
+                                         : MarkDump::flows_v6;
   for_each_list_element(
       a.bytes(NFTA_SET_ELEM_LIST_ELEMENTS), [&](std::span<const std::byte> bytes) {
         const Attributes element(bytes.data(), bytes.size());
         const Attributes key = element.nest(NFTA_SET_ELEM_KEY);
         std::string port = key.text(NFTA_DATA_VALUE);
         const auto flow = key.value<FlowKeyBytes>(NFTA_DATA_VALUE);
+        const auto flow_v6 = key.value<FlowKeyBytesV6>(NFTA_DATA_VALUE);
         const auto mark = element.nest(NFTA_SET_ELEM_DATA).number(NFTA_DATA_VALUE);
         if (set == kPorts && !port.empty())
           result_.ports.push_back(std::move(port));
         else if (set == kFlows && flow && mark)
-          result_.flows.push_back({.flow = flow_of(*flow), .mark = *mark});
+          result_.flows.push_back({.flow = flow_of(*flow, Family::v4), .mark = *mark});
+        else if (set == kFlowsV6 && flow_v6 && mark)
+          result_.flows.push_back({.flow = flow_of(*flow_v6, Family::v6), .mark = *mark});
         else  // what stands for everything that has no element, above all
           foreign(where).push_back("an element without a key in set " + set);
       });
@@ -429,16 +512,25 @@ void MarkTableReading::forget(MarkDump what) {
       parts_.rules.clear();
       break;
     case MarkDump::sets:
-      ports_fit_ = flows_fit_ = false;
       parts_.sets.clear();
       break;
     case MarkDump::ports:
       result_.ports.clear();
       break;
     case MarkDump::flows:
-      result_.flows.clear();
+    case MarkDump::flows_v6: {
+      const bool v6 = what == MarkDump::flows_v6;
+      std::erase_if(result_.flows, [&](const MarkedFlow& m) { return is_v6(m.flow) == v6; });
       break;
+    }
   }
+}
+
+bool MarkTableReading::has(MarkDump elements) const {
+  const char* const set = elements == MarkDump::ports   ? kPorts
+                          : elements == MarkDump::flows ? kFlows
+                                                        : kFlowsV6;
+  return std::ranges::find(parts_.sets, set) != parts_.sets.end();
 }
 
 KernelMarkTable MarkTableReading::finish() && {
@@ -448,8 +540,8 @@ KernelMarkTable MarkTableReading::finish() && {
   const std::uint32_t seen = counted(MarkDump::chains) + counted(MarkDump::sets);
   if (uses_ > seen)
     result_.foreign.push_back(fmt::format("objects or flowtables ({})", uses_ - seen));
-  result_.whole =
-      table_fits_ && chain_fits_ && ports_fit_ && flows_fit_ && parts_.rules.size() == 1;
+  result_.whole = table_fits_ && chain_fits_ && parts_.sets.size() == 3 &&
+                  parts_.rules.size() == std::size(kFamilies);
   return std::move(result_);
 }
 

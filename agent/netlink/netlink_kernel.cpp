@@ -204,12 +204,18 @@ class NetlinkKernel::Impl {
                                state.inconsistent, parse_rule, state.rules, all);
         })
         .and_then([&]() -> Result<void> {
-          auto table = marks.read(options.ranges.mark_table(), state.inconsistent);
-          if (!table)
-            return tl::unexpected(table.error());
-          state.mark_table = *std::move(table);
-          return {};
-        });
+          return read_marks(MarkFormat::present, state, state.mark_table);
+        })
+        .and_then([&] { return read_marks(MarkFormat::former, state, state.former_mark_table); });
+  }
+
+  Result<void> read_marks(MarkFormat format, KernelState& state,
+                          std::optional<KernelMarkTable>& into) {
+    auto table = marks.read(format, options.ranges.mark_table(), state.inconsistent);
+    if (!table)
+      return tl::unexpected(table.error());
+    into = *std::move(table);
+    return {};
   }
 
   Result<void> read_links(KernelState& state) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace heddle {
 namespace {
@@ -84,8 +85,28 @@ class Sorting {
           in_range, marked);
   }
 
+  // Signed by an earlier version. One that others have put something into is left to people.
+  void take_former(const KernelMarkTable& t) {
+    if (!t.is_signed)
+      return;  // another program's, which has only a name like ours in another family
+    const std::string name =
+        fmt::format("nft table ip {} of an earlier version", ranges_.mark_table());
+    const auto owned_port = [&](const std::string& port) { return record_.owns_mark_port(port); };
+    const auto owned = [&](const MarkedFlow& marked) { return record_.owns_mark(marked.flow); };
+    if (!record_.mark_table) {
+      foreign([&] { return name; }, true, true);
+    } else if (!t.foreign.empty() || !std::ranges::all_of(t.ports, owned_port) ||
+               !std::ranges::all_of(t.flows, owned)) {
+      foreign([&] { return fmt::format("something in {}", name); }, true, true);
+    } else {
+      claims.ours.former_mark_table = true;
+      claims.ours.mark_ports.insert(claims.ours.mark_ports.end(), t.ports.begin(), t.ports.end());
+      claims.ours.marks.insert(claims.ours.marks.end(), t.flows.begin(), t.flows.end());
+    }
+  }
+
   void take(const KernelMarkTable& t) {
-    const std::string name = "nft table ip " + ranges_.mark_table();
+    const std::string name = "nft table inet " + ranges_.mark_table();
     if (!t.is_signed || !record_.mark_table) {
       foreign([&] { return name; }, true, t.is_signed);
       return;
@@ -110,8 +131,8 @@ class Sorting {
   }
 
   Claims finish() && {
-    sort(claims.ours.mark_ports);
-    sort(claims.ours.marks);
+    sort_unique(claims.ours.mark_ports, std::identity{});
+    sort_unique(claims.ours.marks, &MarkedFlow::flow);
     sort(claims.ours.next_hops);
     sort(claims.ours.routes);
     sort(claims.ours.rules);
@@ -126,6 +147,15 @@ class Sorting {
   template <class T>
   static void sort(std::vector<T>& values) {
     std::sort(values.begin(), values.end());
+  }
+  // A former table may hold what the present one holds, too.
+  template <class T, class Key>
+  static void sort_unique(std::vector<T>& values, Key key) {
+    sort(values);
+    const auto same = [&](const T& a, const T& b) {
+      return std::invoke(key, a) == std::invoke(key, b);
+    };
+    values.erase(std::unique(values.begin(), values.end(), same), values.end());
   }
   void lend(std::uint32_t id) {
     if (ranges_.owns_next_hop(id) && record_.owns_next_hop(id))
@@ -170,6 +200,8 @@ Claims claim(const KernelState& state, const RoutingRanges& ranges, const Owners
     sorting.take(route);
   if (state.mark_table)
     sorting.take(*state.mark_table);
+  if (state.former_mark_table)
+    sorting.take_former(*state.former_mark_table);
   return std::move(sorting).finish();
 }
 

@@ -181,11 +181,9 @@ class Desiring {
   void take_marked(std::size_t position, const Pin& pin) {
     const auto* const flow = std::get_if<ByQueuePair>(&pin.unit);
     const auto* const mark = std::get_if<FlowMark>(&pin.target);
-    if (flow != nullptr && mark != nullptr && flow->source.family == Family::v4 &&
-        flow->destination.family == Family::v4)
+    if (flow != nullptr && mark != nullptr && flow->source.family == flow->destination.family)
       return take_mark(position, *flow, *mark);
-    refuse(position, Errc::unsupported,
-           "flow marks hold IPv4 flows by queue pair, and nothing else");
+    refuse(position, Errc::unsupported, "flow marks hold flows by queue pair, and nothing else");
   }
 
   void take_mark(std::size_t position, const ByQueuePair& flow, const FlowMark& target) {

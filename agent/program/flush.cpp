@@ -19,7 +19,7 @@ std::vector<Action> removals(const Claims& claims, FlushScope scope) {
   std::vector<Action> actions = std::move(all.make);
   for (Action& action : actions) {
     if (auto* const marks = std::get_if<ChangeMarks>(&action); claims.mark_table_lent && marks)
-      marks->drop_table = false;
+      marks->drop_table = marks->drop_former = false;
   }
   std::erase(actions, Action{ChangeMarks{}});
   for (Action& action : all.sweep) {
@@ -67,7 +67,7 @@ Result<FlushReport> flush(RouteKernel& kernel, OwnershipStore& store,
             fmt::format("nexthop id {}: ours, but others' routes use it", next_hop.id));
       if (claims.ours.mark_table != MarkTable::none)
         report.left_alone.push_back(fmt::format(
-            "nft table ip {}: ours, but others have put something into it", ranges.mark_table()));
+            "nft table inet {}: ours, but others have put something into it", ranges.mark_table()));
       if (auto saved = store.save(Ownership::of(claims.ours, ranges)); !saved)
         return tl::unexpected(saved.error());
       return report;

@@ -176,7 +176,7 @@ void sort_unique(Ownership& ownership) {
 Ownership Ownership::of(const SteeringTables& tables, const RoutingRanges& ranges) {
   Ownership result{.ranges = ranges,
                    .rules = tables.rules,
-                   .mark_table = tables.mark_table != MarkTable::none,
+                   .mark_table = tables.mark_table != MarkTable::none || tables.former_mark_table,
                    .mark_ports = tables.mark_ports};
   for (const NextHop& next_hop : tables.next_hops)
     result.next_hops.push_back(next_hop.id);

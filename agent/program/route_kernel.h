@@ -28,7 +28,7 @@ struct RoutingRanges {
 
   bool owns_table(std::uint32_t table) const { return table - table_base < table_count; }
   bool owns_next_hop(std::uint32_t id) const { return id - nexthop_base < nexthop_count; }
-  // The table of packet rules (family ip) that marks flows. Marks are the numbers of our tables.
+  // The table of packet rules (family inet) that marks flows. Marks are the numbers of our tables.
   std::string mark_table() const { return "heddle-" + std::to_string(protocol); }
   bool operator==(const RoutingRanges&) const = default;
 };
@@ -135,6 +135,7 @@ struct KernelState {
   std::vector<Neighbour> neighbours;
   std::vector<InterfaceSettings> settings;
   std::optional<KernelMarkTable> mark_table;
+  std::optional<KernelMarkTable> former_mark_table;  // as an earlier version made it: family ip
   bool forwards_ipv6{true};
   bool inconsistent{};  // the tables changed faster than they could be read: read again soon
 };

@@ -101,7 +101,8 @@ bool Tables::leave_former_ranges() {
 void Tables::spare_what_others_use(std::vector<Action>& actions) const {
   for (Action& action : actions) {
     if (auto* const marks = std::get_if<ChangeMarks>(&action);
-        marks != nullptr && marks->drop_table && (mark_table_lent_ || stale_))
+        marks != nullptr && (marks->drop_table || marks->drop_former) &&
+        (mark_table_lent_ || stale_))
       only_take_away(*marks);
   }
   std::erase_if(actions, [this](const Action& action) {

@@ -49,6 +49,8 @@ struct Describe {
     std::string text = "marks of flows in one transaction:";
     if (a.drop_table)
       text += " the table dropped,";
+    if (a.drop_former)
+      text += " the table of an earlier version dropped,";
     if (a.make_table)
       text += " the table made,";
     if (!a.ports_on.empty() || !a.ports_off.empty())
@@ -73,9 +75,11 @@ struct Describe {
 
 ChangeMarks change_marks(const SteeringTables& desired, const SteeringTables& installed) {
   ChangeMarks change;
-  const bool keep =
-      installed.mark_table == MarkTable::whole && desired.mark_table == MarkTable::whole;
+  // Marks that an earlier version's table holds are to be in the new one in the same moment.
+  const bool keep = installed.mark_table == MarkTable::whole &&
+                    desired.mark_table == MarkTable::whole && !installed.former_mark_table;
   change.drop_table = !keep && installed.mark_table != MarkTable::none;
+  change.drop_former = installed.former_mark_table;
   change.make_table = !keep && desired.mark_table != MarkTable::none;
   merge(
       desired.mark_ports, installed.mark_ports, [](const std::string& port) { return port; },

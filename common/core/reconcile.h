@@ -77,6 +77,7 @@ struct SteeringTables {
   std::vector<PinRoute> routes{};
   std::vector<TableRule> rules{};
   MarkTable mark_table{};
+  bool former_mark_table{};  // one that an earlier version made; its ports and marks are below, too
   std::vector<std::string> mark_ports{};  // by which packets come in that may be marked
   std::vector<MarkedFlow> marks{};
 
@@ -115,7 +116,8 @@ struct RemoveRule {
 // All of it in one transaction: no packet meets half of it, and if one part fails, none is done.
 struct ChangeMarks {
   bool drop_table{};
-  bool make_table{};  // after the drop
+  bool drop_former{};
+  bool make_table{};  // after the drops
   std::vector<std::string> ports_on{};
   std::vector<std::string> ports_off{};
   std::vector<MarkedFlow> on{};

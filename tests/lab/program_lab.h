@@ -215,7 +215,7 @@ struct Leaf {
   // As nft shows it; empty if it is not there.
   std::string mark_table() {
     const Output shown = must(capture(
-        {.words = {"/usr/sbin/nft", "-n", "list", "table", "ip", RoutingRanges{}.mark_table()},
+        {.words = {"/usr/sbin/nft", "-n", "list", "table", "inet", RoutingRanges{}.mark_table()},
          .space = &leaf,
          .log = {}},
         std::chrono::seconds{10}));
@@ -482,9 +482,9 @@ inline std::string name_of_case(const testing::TestParamInfo<Way>& info) {
   return name + (info.param.family == Family::v6 ? "IPv6" : "");
 }
 inline auto every_enforcer() {
-  return testing::Values(Way{Enforcer::port_tables, Family::v4},
-                         Way{Enforcer::flow_marks, Family::v4},
-                         Way{Enforcer::port_tables, Family::v6});
+  return testing::Values(
+      Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
+      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::flow_marks, Family::v6});
 }
 
 // Those whose pins lean on what `main` offers for their destination.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "agent/program/flush.h"
 #include "agent/program/programmer.h"
@@ -17,6 +18,12 @@ using std::chrono::seconds;
 ByQueuePair flow(std::uint16_t port, std::uint8_t to = 1) {
   return {
       .source = IpAddress::v4(10, 1, 1, 2), .destination = destination(to), .source_port = port};
+}
+
+ByQueuePair flow_v6(std::uint16_t port) {
+  return {.source = *IpAddress::parse("fd00:1:1::2"),
+          .destination = *IpAddress::parse("fd00:2:1::2"),
+          .source_port = port};
 }
 
 NodePlan marks(std::uint64_t generation,
@@ -107,6 +114,49 @@ TEST_F(FlowMarks, TakeWhatNothingLeansOnAwayAfterTheMarksAreGone) {
   EXPECT_TRUE(std::holds_alternative<RemoveRule>(kernel.done[1]));
   EXPECT_TRUE(std::holds_alternative<RemoveRoute>(kernel.done[2]));
   EXPECT_TRUE(std::holds_alternative<RemoveNextHop>(kernel.done[3]));
+}
+
+// Both families lean on the same uplinks, each by rules, routes and next hops of its own.
+TEST_F(FlowMarks, HoldBothFamiliesInOneTable) {
+  for (const std::uint32_t n : {1U, 2U}) {
+    const IpAddress via = *IpAddress::parse("fd00:101:" + std::to_string(n) + "::2");
+    kernel.state.next_hops.push_back(
+        {.id = 20 + n, .protocol = 186, .hop = Hop{.ifindex = n, .gateway = via}, .members = {}});
+    kernel.state.neighbours.push_back(
+        {.ifindex = n, .address = via, .state = Resolution::resolved});
+  }
+  kernel.state.next_hops.push_back({.id = 30, .protocol = 186, .hop = {}, .members = {21, 22}});
+  KernelRoute far;
+  far.table = 254;
+  far.destination = *Prefix::parse("fd00:2::/32");
+  far.metric = usual_metric(Family::v6);
+  far.next_hop_id = 30;
+  kernel.state.routes.push_back(far);
+  begin();
+  NodePlan plan = marks(1, {{1, "up1"}, {2, "up2"}});
+  plan.pins.push_back({.unit = flow_v6(1), .target = FlowMark{"up1"}, .reason = {}});
+  plan.pins.push_back({.unit = ByQueuePair{.source = flow(3).source,
+                                           .destination = flow_v6(3).destination,
+                                           .source_port = 3},
+                       .target = FlowMark{"up1"},
+                       .reason = {}});
+  std::ranges::sort(plan.pins, {}, &Pin::unit);
+  programmer->want(plan);
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->installed, 3U);
+  ASSERT_EQ(news->failed.size(), 1U);
+  EXPECT_EQ(news->failed[0].reason, "flow marks hold flows by queue pair, and nothing else");
+  std::map<std::uint32_t, std::vector<Family>> families;
+  for (const KernelRule& rule : kernel.state.rules) {
+    EXPECT_EQ(rule.mark, rule.table);
+    families[rule.mark].push_back(rule.family);
+  }
+  EXPECT_EQ(families.size(), 3U) << "no table is shared by next hops of two families";
+  const auto marked =
+      std::ranges::find(kernel.state.mark_table->flows, flow_v6(1), &MarkedFlow::flow);
+  ASSERT_NE(marked, kernel.state.mark_table->flows.end());
+  EXPECT_EQ(families[marked->mark], std::vector{Family::v6});
 }
 
 TEST_F(FlowMarks, AreAllGoneWithTheirTableWhenNothingIsWanted) {
@@ -227,7 +277,7 @@ TEST_F(MarksUnderSafetyRule1, AreNotMadeWhereATableOfThatNameIsNotOurs) {
   programmer->want(marks(1, {{1, "up1"}}));
   const auto news = settle();
   EXPECT_EQ(news->conflict,
-            "nft table ip heddle-205: lies in our ranges, but is not of our protocol");
+            "nft table inet heddle-205: lies in our ranges, but is not of our protocol");
   EXPECT_TRUE(kernel.done.empty());
 }
 
@@ -242,7 +292,7 @@ TEST_F(MarksUnderSafetyRule1, LeaveWhatOthersPutIntoTheirTableAndSteerNothingBes
   settle();
   EXPECT_EQ(programmer->state().installed, 0U);
   EXPECT_EQ(programmer->state().conflict,
-            "chain theirs in nft table ip heddle-205: looks like ours, but is not in our record "
+            "chain theirs in nft table inet heddle-205: looks like ours, but is not in our record "
             "(and 1 more)");
   ASSERT_TRUE(kernel.state.mark_table) << "theirs would go with the table";
   EXPECT_EQ(kernel.state.mark_table->flows,
@@ -260,6 +310,86 @@ TEST_F(MarksUnderSafetyRule1, LeaveWhatOthersPutIntoTheirTableAndSteerNothingBes
   settle();
   EXPECT_EQ(programmer->state().installed, 1U);
   EXPECT_EQ(way_of(1), "up1");
+}
+
+// As an earlier version left it, which marked IPv4 alone, in family ip.
+KernelMarkTable former_table(const KernelMarkTable& present) {
+  KernelMarkTable former = present;
+  former.whole = false;
+  return former;
+}
+
+TEST_F(FlowMarks, TakeOverFromAnEarlierVersionsTableInOneTransaction) {
+  begin();
+  const NodePlan plan = marks(1, {{1, "up1"}, {2, "up2"}});
+  programmer->want(plan);
+  ASSERT_EQ(settle()->installed, 2U);
+  const KernelMarkTable whole = *kernel.state.mark_table;
+  kernel.state.former_mark_table = former_table(whole);
+  kernel.state.mark_table.reset();
+  kernel.done.clear();
+  begin();  // without a plan: what is found goes on
+  ASSERT_EQ(kernel.done.size(), 1U) << "next hops, routes and rules are as good as they were";
+  const auto& change = std::get<ChangeMarks>(kernel.done[0]);
+  EXPECT_TRUE(change.drop_former && change.make_table && !change.drop_table);
+  EXPECT_FALSE(kernel.state.former_mark_table);
+  EXPECT_EQ(*kernel.state.mark_table, whole);
+  EXPECT_EQ(programmer->state().installed, 2U);
+  EXPECT_EQ(programmer->state().digest, digest(plan.pins));
+  EXPECT_EQ(programmer->state().conflict, "");
+  EXPECT_EQ(store.kept.marks.size(), 2U);
+}
+
+TEST_F(MarksUnderSafetyRule1, FlushAnEarlierVersionsTableWithTheRest) {
+  begin();
+  programmer->want(marks(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  kernel.state.former_mark_table = former_table(*kernel.state.mark_table);
+  const auto report = flush(kernel, store, {});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->marks, 2U);
+  EXPECT_TRUE(report->left_alone.empty());
+  EXPECT_FALSE(kernel.state.mark_table || kernel.state.former_mark_table);
+  EXPECT_TRUE(store.kept.empty());
+}
+
+TEST_F(MarksUnderSafetyRule1, LeaveAnEarlierVersionsTableThatIsNotProvenOurs) {
+  struct Case {
+    const char* what;
+    bool is_signed;
+    bool recorded;
+    const char* conflict;
+  };
+  for (const Case& c :
+       {Case{"unsigned", false, true, ""},
+        Case{"not in the record", true, false,
+             "nft table ip heddle-205 of an earlier version: looks like ours, but is not in our "
+             "record"},
+        Case{"another's chain in it", true, true,
+             "something in nft table ip heddle-205 of an earlier version: looks like ours, but is "
+             "not in our record"},
+        Case{"another's flow in it", true, true,
+             "something in nft table ip heddle-205 of an earlier version: looks like ours, but is "
+             "not in our record"}}) {
+    SCOPED_TRACE(c.what);
+    kernel.state.former_mark_table = KernelMarkTable{
+        .is_signed = c.is_signed, .whole = false, .foreign = {}, .ports = {}, .flows = {}};
+    if (std::string_view(c.what).ends_with("chain in it"))
+      kernel.state.former_mark_table->foreign = {"chain theirs"};
+    if (std::string_view(c.what).ends_with("flow in it"))
+      kernel.state.former_mark_table->flows = {{.flow = flow(9), .mark = 5}};
+    const auto before = kernel.state.former_mark_table;
+    store.kept = {.ranges = RoutingRanges{}, .mark_table = c.recorded};
+    begin();
+    programmer->want(marks(1, {{1, "up1"}}));
+    settle();
+    EXPECT_EQ(programmer->state().conflict, c.conflict);
+    EXPECT_EQ(programmer->state().installed, c.is_signed ? 0U : 1U);
+    EXPECT_EQ(kernel.state.former_mark_table, before);
+    ASSERT_TRUE(flush(kernel, store, {}));
+    EXPECT_EQ(kernel.state.former_mark_table, before);
+    EXPECT_FALSE(kernel.state.mark_table);
+  }
 }
 
 TEST_F(MarksUnderSafetyRule1, AreFlushedWithAllThatBelongsToThem) {

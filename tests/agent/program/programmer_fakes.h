@@ -25,7 +25,10 @@ inline Prefix prefix_of(const PinRoute& route) {
 }
 
 // As a kernel would carry a transaction out that it takes.
-inline void change_marks(std::optional<KernelMarkTable>& table, const ChangeMarks& change) {
+inline void change_marks(KernelState& state, const ChangeMarks& change) {
+  std::optional<KernelMarkTable>& table = state.mark_table;
+  if (change.drop_former)
+    state.former_mark_table.reset();
   if (change.drop_table)
     table.reset();
   if (change.make_table)
@@ -217,7 +220,7 @@ class FakeKernel final : public RouteKernel {
                r.family == off->rule.family;
       });
     } else if (const auto* marks = std::get_if<ChangeMarks>(&action)) {
-      change_marks(state.mark_table, *marks);
+      change_marks(state, *marks);
     }
   }
   void add_route(const PinRoute& route) {
