@@ -377,11 +377,15 @@ namespace {
 
 // The queue holds every packet that windows allow to collide, so that the fabric is lossless, as
 // RoCE wants it. The bucket is small: what it saves up while a job computes is not the link's rate.
+// Acknowledgements have a band of their own before the data: congestion control keeps real queues
+// so short that they hardly wait in any, and senders whose window is fixed would be slowed by
+// queues that other jobs' data fills.
 void shape(Netlink& net, const std::string& port, Rate rate) {
   constexpr std::uint32_t kQueueBytes = 8 << 20;
   const double ten_milliseconds = rate.bits_per_second / 8 * 0.010;
   net.add_tbf(port, rate, static_cast<std::uint32_t>(std::max(32768.0, ten_milliseconds)),
               kQueueBytes);
+  net.add_priority_bands(port);
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ constexpr int kSendBuffer = 4 << 20;
 // above what the kernel gives by itself.
 std::atomic<int> next_index{1000};
 
+constexpr std::uint32_t kShaper = 1U << 16U;  // a tbf's handle; its one class is 1
+
 // Kernel ticks per microsecond, as tbf counts time.
 double ticks_per_microsecond() {
   static const double ticks = [] {
@@ -296,7 +298,7 @@ void Netlink::add_tbf(std::string_view name, Rate rate, std::uint32_t burst, std
   tcmsg head{};
   head.tcm_family = AF_UNSPEC;
   head.tcm_ifindex = index_of(name);
-  head.tcm_handle = 1U << 16U;
+  head.tcm_handle = kShaper;
   head.tcm_parent = TC_H_ROOT;
   const double bytes_per_second = rate.bits_per_second / 8;
   tc_tbf_qopt options{};
@@ -316,6 +318,15 @@ void Netlink::add_tbf(std::string_view name, Rate rate, std::uint32_t burst, std
             .value(TCA_TBF_RATE64, static_cast<std::uint64_t>(bytes_per_second))
             .value(TCA_TBF_RTAB, table);
       });
+}
+
+void Netlink::add_priority_bands(std::string_view name) {
+  tcmsg head{};
+  head.tcm_ifindex = index_of(name);
+  head.tcm_parent = kShaper | 1U;
+  begin(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, fmt::format("bands on {}", name))
+      .fixed(head)
+      .text(TCA_KIND, "pfifo_fast");
 }
 
 void Netlink::add_clsact(std::string_view name) {

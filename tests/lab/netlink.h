@@ -101,6 +101,9 @@ class Netlink {
   void delete_rule(const RuleSpec& rule, Family family = Family::v4);
   // Token bucket; `limit` and `burst` in bytes.
   void add_tbf(std::string_view name, Rate rate, std::uint32_t burst, std::uint32_t limit);
+  // Inside a tbf: packets wait in one of three bands by their type of service; those that want low
+  // delay go first.
+  void add_priority_bands(std::string_view name);
   void add_clsact(std::string_view name);
   void delete_root_qdisc(std::string_view name);
 

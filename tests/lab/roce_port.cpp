@@ -1,6 +1,7 @@
 #include "tests/lab/roce_port.h"
 
 #include <fmt/format.h>
+#include <netinet/ip.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -174,9 +175,24 @@ void RocePort::send_answer(const IpAddress& destination, std::uint16_t source_po
   const auto tail = icrc_bytes(crc);
   std::copy(tail.begin(), tail.end(), packet.end() - kIcrcSize);
   const sockaddr_in peer = socket_address(destination, kRocePort);
+  iovec whole{packet.data(), packet.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_name = const_cast<sockaddr_in*>(&peer);
+  message.msg_namelen = sizeof(peer);
+  message.msg_iov = &whole;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  // Every hop's queue knows by this that it goes before data.
+  constexpr int kFirst = IPTOS_LOWDELAY;
+  cmsghdr* const service = CMSG_FIRSTHDR(&message);
+  service->cmsg_level = IPPROTO_IP;
+  service->cmsg_type = IP_TOS;
+  service->cmsg_len = CMSG_LEN(sizeof(kFirst));
+  std::memcpy(CMSG_DATA(service), &kFirst, sizeof(kFirst));
   // A refusal is a lost acknowledgement, which later ones make up for.
-  (void)::sendto(fd->second, packet.data(), packet.size(), 0,
-                 reinterpret_cast<const sockaddr*>(&peer), sizeof(peer));
+  (void)::sendmsg(fd->second, &message, 0);
 }
 
 void RocePort::receive(const std::function<void(const Received&)>& each) {
