@@ -215,9 +215,9 @@ int judge(const DemoOptions& options, const DemoResult& result) {
                result.idle_percent);
     return kInvalid;
   }
-  fmt::print("{}\n", short_of.empty() ? "heddle kept what its plans promised on the whole fabric; "
-                                        "see the table for a spine less."
-                                      : "failed.");
+  fmt::print("{}\n", short_of.empty()
+                         ? "heddle kept what its plans promised, with a spine less as well."
+                         : "failed.");
   return short_of.empty() ? kPassed : kFailed;
 }
 

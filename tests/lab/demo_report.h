@@ -51,6 +51,8 @@ struct DemoResult {
   double lease_ms{};              // from the coordinator's end to the last pin's
   double lease_limit_ms{};        // the lease that was configured
   bool full_rate_possible{true};  // no leaf has more flows than spines: a plan can promise 1
+  int queue_pairs{1};             // of each flow
+  double after_failure_bound{};   // of the worst job's efficiency, with a spine less
   int pins_left{};                // read back from the leaves after the lease
   double idle_percent{};          // of the machine, in the busiest measured phase
   double seconds{};
@@ -65,6 +67,11 @@ bool is_valid(const DemoResult& result);
 std::vector<std::string> shortcomings(const DemoResult& result);
 std::string to_json(const DemoResult& result);
 std::string to_table(const DemoResult& result, bool colour);
+
+// The most that every flow can have where `flows` of them leave each leaf, as many enter it, and
+// each is split evenly over so many queue pairs, which take one of `spines` each: min(1,
+// q/ceil(qD/m)).
+double splitting_bound(int queue_pairs, int flows, int spines);
 
 double median(std::vector<double> values);
 

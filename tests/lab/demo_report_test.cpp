@@ -27,10 +27,11 @@ DemoResult good() {
                            .ecmp_draws = {0.5, 0.4, 0.6},
                            .heddle = 0.96,
                            .promised = 1,
-                           .after_failure = 0.5,
+                           .after_failure = 0.48,
                            .after_failure_promised = 0.5,
                            .returned = 0.96,
                            .returned_promised = 1});
+  result.after_failure_bound = 0.5;
   result.moves = 12;
   result.probes_sent = 1000;
   result.near_traffic_back_ms = 49;
@@ -65,6 +66,11 @@ TEST(DemoReport, NamesEachLimitThatIsNotKept) {
               Contains(HasSubstr("promised 0.500 where 1 is possible")));
   EXPECT_THAT(broken([](DemoResult& r) { r.jobs[1].returned = 0.94; }),
               Contains(HasSubstr("whole again: 0.940")));
+  EXPECT_THAT(broken([](DemoResult& r) { r.jobs[1].after_failure = 0.47; }),
+              Contains(HasSubstr("a spine less: 0.470 measured where the plan promised 0.500")));
+  // A plan that promises less than can be had does not pass by keeping that.
+  EXPECT_THAT(broken([](DemoResult& r) { r.after_failure_bound = 0.75; }),
+              Contains(HasSubstr("a spine less: 0.480 measured where the bound is 0.750")));
   EXPECT_THAT(broken([](DemoResult& r) { r.moves = 0; }), Contains("no flow was moved"));
   EXPECT_THAT(broken([](DemoResult& r) { r.probes_sent = 0; }),
               Contains(HasSubstr("no probe was sent")));
@@ -122,6 +128,16 @@ TEST(DemoReport, WritesEveryKeyThatOthersRead) {
   EXPECT_EQ(json.at("failure").at("far").at("replanned_ms"), 499);
   for (const char* key : {"lease_ms", "idle_percent", "valid"})
     EXPECT_TRUE(json.contains(key)) << key;
+}
+
+// 4 flows over 3 spines: in one piece two of them share a spine; in three pieces each, 12 are 4 on
+// each, and 3 of 4 may go at once; in eight, 32 are 11 on the fullest.
+TEST(DemoReport, KnowsTheBoundOfSplitting) {
+  EXPECT_DOUBLE_EQ(splitting_bound(1, 4, 4), 1);
+  EXPECT_DOUBLE_EQ(splitting_bound(1, 4, 3), 0.5);
+  EXPECT_DOUBLE_EQ(splitting_bound(3, 4, 3), 0.75);
+  EXPECT_DOUBLE_EQ(splitting_bound(8, 4, 3), 8.0 / 11);
+  EXPECT_DOUBLE_EQ(splitting_bound(2, 2, 8), 1);
 }
 
 TEST(DemoReport, TakesTheMeanOfTheTwoMiddleDraws) {

@@ -36,11 +36,12 @@ class Stage {
     std::vector<std::string> uplinks;  // load of each, a line a leaf
     double idle{};
   };
-  // A pin that leads through one spine to one leaf.
+  // A pin that leads through one spine to one leaf: a route, or the mark of a flow.
   struct PinPlace {
     std::string node;
     std::uint32_t table{};
     Prefix destination;
+    std::optional<ByQueuePair> flow;
   };
   struct Converged {
     ClusterStatus status;
@@ -69,6 +70,7 @@ class Stage {
   // and nothing newer comes.
   Result<Converged> await_plan(std::uint64_t generation, int links_down, Time event,
                                const std::string& what);
+  int pins_left();
   Result<void> count_moves(std::uint64_t from, const ClusterStatus& now);
   Result<std::vector<PinPlace>> pins_through(int spine, int leaf);
   double outage_since(Time event, Duration failure_lasts);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/lab/demo_stages.h"
+#include "tests/lab/marks_seen.h"
 
 namespace heddle::lab {
 namespace {
@@ -194,10 +195,24 @@ Result<std::vector<Stage::PinPlace>> Stage::pins_through(int spine, int leaf) {
     for (const NexthopSeen& hop : *hops)
       if (hop.out_index == port)
         over_port.insert(hop.id);
-    for (const RouteSeen& route : *routes)
-      if (route.protocol == kPinProtocol && leaf_prefix(leaf).contains(route.destination.address) &&
-          (route.out_index == port || over_port.contains(route.nexthop_id)))
-        places.push_back({node, route.table, route.destination});
+    std::set<std::uint32_t> marks;  // that lead over the port; each is the number of its table
+    for (const RouteSeen& route : *routes) {
+      if (route.protocol != kPinProtocol ||
+          (route.out_index != port && !over_port.contains(route.nexthop_id)))
+        continue;
+      if (route.destination.length == 0)
+        marks.insert(route.table);
+      else if (leaf_prefix(leaf).contains(route.destination.address))
+        places.push_back({node, route.table, route.destination, {}});
+    }
+    if (marks.empty())
+      continue;
+    const auto marked = marked_flows(fabric_->space(node));
+    if (!marked)
+      return tl::unexpected(marked.error());
+    for (const MarkedFlow& each : *marked)
+      if (marks.contains(each.mark) && leaf_prefix(leaf).contains(each.flow.destination))
+        places.push_back({node, each.mark, {}, each.flow});
   }
   return places;
 }
@@ -242,6 +257,9 @@ Result<void> Stage::fail_far() {
   // When each of them was gone, counted from when its own leaf's `main` ceased to offer that way.
   const auto change_of = [](const std::vector<TableEvent>& events, const PinPlace& pin) {
     return std::find_if(events.begin(), events.end(), [&](const TableEvent& event) {
+      if (pin.flow)
+        return (event.kind == Kind::mark_removed || event.kind == Kind::mark_set) &&
+               event.node == pin.node && event.flow == *pin.flow;
       return (event.kind == Kind::route_removed || event.kind == Kind::route_set) &&
              event.node == pin.node && event.table == pin.table &&
              event.destination == pin.destination;
@@ -315,17 +333,24 @@ Result<void> Stage::come_back() {
   return {};
 }
 
+// Everything of ours in the leaves' kernels. Marks are asked for when nothing else is left: they go
+// first.
+int Stage::pins_left() {
+  int left = 0;
+  for (int leaf = 1; leaf <= options_.fabric.leaves; ++leaf)
+    left += count_pins(fabric_->netlink(NodeName::leaf(leaf))).value_or(1);
+  for (int leaf = 1; leaf <= options_.fabric.leaves && left == 0; ++leaf) {
+    const auto marked = marked_flows(fabric_->space(NodeName::leaf(leaf)));
+    left += marked ? static_cast<int>(marked->size()) : 1;
+  }
+  return left;
+}
+
 Result<void> Stage::lose_coordinator() {
   const Time stopped = boot_now();
   if (const int status = cluster_->stop_coordinator(); status != 0)
     result_.complaints.push_back(fmt::format("the coordinator ended with status {}", status));
   console_.say(fmt::format("the coordinator is stopped; the lease is {} s", kLease / 1s));
-  const auto pins_left = [&] {
-    int left = 0;
-    for (int leaf = 1; leaf <= options_.fabric.leaves; ++leaf)
-      left += count_pins(fabric_->netlink(NodeName::leaf(leaf))).value_or(1);
-    return left;
-  };
   auto gone = watch_->await(
       stopped, [&](const std::vector<TableEvent>&) { return pins_left() == 0; }, kLease + 5s);
   result_.pins_left = pins_left();
@@ -369,7 +394,11 @@ void Stage::finish() {
   if (watch_->overruns() > 0)
     result_.complaints.push_back("the watch on the tables lost notifications");
   result_.seconds = console_.seconds();
-  result_.full_rate_possible = options_.fabric.hosts <= options_.fabric.spines;
+  const int flows = options_.fabric.hosts;  // out of each leaf, and into it
+  const int spines = options_.fabric.spines;
+  result_.full_rate_possible = splitting_bound(queue_pairs_, flows, spines) == 1;
+  result_.queue_pairs = queue_pairs_;
+  result_.after_failure_bound = splitting_bound(queue_pairs_, flows, spines - 1);
 }
 
 // The daemons run on, with a coordinator again, and another process plays the routing protocol.

@@ -1,6 +1,9 @@
 #include "tests/lab/pin_watch.h"
 
+#include <arpa/inet.h>
 #include <linux/fib_rules.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/nexthop.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -11,6 +14,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "tests/lab/cluster.h"
 #include "tests/lab/netlink_message.h"
 #include "tests/lab/routing.h"
 
@@ -35,6 +39,10 @@ std::optional<Kind> kind_of(std::uint16_t type) {
       return Kind::rule_set;
     case RTM_DELRULE:
       return Kind::rule_removed;
+    case NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWSETELEM:
+      return Kind::mark_set;
+    case NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELSETELEM:
+      return Kind::mark_removed;
     default:
       return std::nullopt;
   }
@@ -73,29 +81,81 @@ void read_rule(const nlmsghdr& message, TableEvent& event) {
   });
 }
 
+template <class Each>
+void for_each_inside(const rtattr& nest, Each&& each) {
+  const auto* attribute = static_cast<const rtattr*>(RTA_DATA(&nest));
+  auto left = static_cast<int>(RTA_PAYLOAD(&nest));
+  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
+    each(attribute->rta_type & NLA_TYPE_MASK, *attribute);
+}
+
+// Source, destination, port, each from a multiple of four.
+std::optional<ByQueuePair> flow_from(const rtattr& value) {
+  const auto* bytes = static_cast<const char*>(RTA_DATA(&value));
+  const std::size_t size = RTA_PAYLOAD(&value) == 36 ? 16 : 4;
+  if (RTA_PAYLOAD(&value) != 2 * size + 4)
+    return std::nullopt;
+  ByQueuePair flow;
+  flow.source.family = flow.destination.family = size == 16 ? Family::v6 : Family::v4;
+  std::memcpy(flow.source.octets.data(), bytes, size);
+  std::memcpy(flow.destination.octets.data(), bytes + size, size);
+  std::uint16_t port = 0;
+  std::memcpy(&port, bytes + 2 * size, sizeof(port));
+  flow.source_port = ntohs(port);
+  return flow;
+}
+
+// The flows among the elements that a message is about; ports of the leaf are others.
+template <class Each>
+void for_each_flow(const nlmsghdr& message, Each&& each) {
+  for_each_attribute<nfgenmsg>(message, [&](int type, const rtattr* attribute) {
+    if (type != NFTA_SET_ELEM_LIST_ELEMENTS)
+      return;
+    for_each_inside(*attribute, [&](int, const rtattr& element) {
+      for_each_inside(element, [&](int part, const rtattr& key) {
+        if (part != NFTA_SET_ELEM_KEY)
+          return;
+        for_each_inside(key, [&](int, const rtattr& value) {
+          if (const auto flow = flow_from(value))
+            each(*flow);
+        });
+      });
+    });
+  });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PinWatch>> PinWatch::start(const std::vector<Node>& nodes) {
   std::unique_ptr<PinWatch> watch(new PinWatch());
   watch->stop_ = ::eventfd(0, EFD_CLOEXEC);
   for (const Node& node : nodes) {
-    auto socket = node.space->socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, NETLINK_ROUTE);
-    if (!socket)
-      return tl::unexpected(socket.error());
-    watch->sockets_.push_back(*socket);
-    watch->names_.push_back(node.name);
-    ::setsockopt(*socket, SOL_SOCKET, SO_RCVBUFFORCE, &kBufferBytes, sizeof(kBufferBytes));
-    // Bound, because an address of zero is the kernel's own, and to its own it does not send.
-    sockaddr_nl own{};
-    own.nl_family = AF_NETLINK;
-    if (::bind(*socket, reinterpret_cast<sockaddr*>(&own), sizeof(own)) != 0)
-      return fail(Errc::kernel, "binding a netlink socket");
-    for (const int group : {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_NEXTHOP})
-      if (::setsockopt(*socket, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) != 0)
-        return fail(Errc::kernel, "subscribing to routes");
+    if (auto done = watch->watch(node, NETLINK_ROUTE,
+                                 {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_NEXTHOP});
+        !done)
+      return tl::unexpected(done.error());
+    if (auto done = watch->watch(node, NETLINK_NETFILTER, {NFNLGRP_NFTABLES}); !done)
+      return tl::unexpected(done.error());
   }
   watch->thread_ = std::thread([raw = watch.get()] { raw->run(); });
   return watch;
+}
+
+Result<void> PinWatch::watch(const Node& node, int protocol, std::initializer_list<int> groups) {
+  const auto socket = node.space->socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, protocol);
+  if (!socket)
+    return tl::unexpected(socket.error());
+  sockets_.push_back({.fd = *socket, .node = node.name});
+  ::setsockopt(*socket, SOL_SOCKET, SO_RCVBUFFORCE, &kBufferBytes, sizeof(kBufferBytes));
+  // Bound, because an address of zero is the kernel's own, and to its own it does not send.
+  sockaddr_nl own{};
+  own.nl_family = AF_NETLINK;
+  if (::bind(*socket, reinterpret_cast<sockaddr*>(&own), sizeof(own)) != 0)
+    return fail(Errc::kernel, "binding a netlink socket");
+  for (const int group : groups)
+    if (::setsockopt(*socket, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) != 0)
+      return fail(Errc::kernel, "subscribing to routes and marks");
+  return {};
 }
 
 PinWatch::~PinWatch() {
@@ -104,8 +164,8 @@ PinWatch::~PinWatch() {
     if (::write(stop_, &one, sizeof(one)) == sizeof(one))
       thread_.join();
   }
-  for (const int socket : sockets_)
-    ::close(socket);
+  for (const Socket& socket : sockets_)
+    ::close(socket.fd);
   if (stop_ >= 0)
     ::close(stop_);
 }
@@ -145,21 +205,21 @@ int PinWatch::overruns() const {
 void PinWatch::run() {
   run_before_others();
   std::vector<pollfd> watched{{.fd = stop_, .events = POLLIN, .revents = 0}};
-  for (const int socket : sockets_)
-    watched.push_back({.fd = socket, .events = POLLIN, .revents = 0});
+  for (const Socket& socket : sockets_)
+    watched.push_back({.fd = socket.fd, .events = POLLIN, .revents = 0});
   while (::poll(watched.data(), watched.size(), -1) >= 0 || errno == EINTR) {
     if (watched[0].revents != 0)
       return;
     for (std::size_t i = 0; i < sockets_.size(); ++i)
       if (watched[i + 1].revents != 0)
-        read(i);
+        read(sockets_[i]);
   }
 }
 
-void PinWatch::read(std::size_t at) {
+void PinWatch::read(const Socket& socket) {
   alignas(nlmsghdr) std::array<char, 1 << 15> buffer;
   while (true) {
-    const ssize_t got = ::recv(sockets_[at], buffer.data(), buffer.size(), 0);
+    const ssize_t got = ::recv(socket.fd, buffer.data(), buffer.size(), 0);
     const Time now = boot_now();
     const std::lock_guard lock(mutex_);
     if (got < 0 && errno == ENOBUFS) {
@@ -176,7 +236,7 @@ void PinWatch::read(std::size_t at) {
         continue;
       TableEvent event;
       event.at = now;
-      event.node = names_[at];
+      event.node = socket.node;
       event.kind = *kind;
       if (*kind == Kind::route_set || *kind == Kind::route_removed)
         read_route(*message, event);
@@ -184,6 +244,14 @@ void PinWatch::read(std::size_t at) {
         read_nexthop(*message, event);
       if (*kind == Kind::rule_set || *kind == Kind::rule_removed)
         read_rule(*message, event);
+      if (*kind == Kind::mark_set || *kind == Kind::mark_removed) {
+        event.protocol = kPinProtocol;
+        for_each_flow(*message, [&](const ByQueuePair& flow) {
+          event.flow = flow;
+          events_.push_back(event);
+        });
+        continue;
+      }
       events_.push_back(std::move(event));
     }
   }

@@ -1,11 +1,12 @@
-// Watches the routing tables of leaves through the kernel's notifications, and notes when what
-// happened: an eye of its own on what agents do, to a fraction of a millisecond. One thread of its
-// own; the functions may be called from any thread.
+// Watches the routing tables and marks of leaves through the kernel's notifications, and notes when
+// what happened: an eye of its own on what agents do, to a fraction of a millisecond. One thread of
+// its own; the functions may be called from any thread.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "common/core/address.h"
+#include "common/core/plan.h"
 #include "common/core/result.h"
 #include "common/core/units.h"
 #include "tests/lab/netns.h"
@@ -27,6 +29,8 @@ struct TableEvent {
     nexthop_removed,
     rule_set,
     rule_removed,
+    mark_set,
+    mark_removed,
   };
   Time at;
   std::string node;
@@ -35,6 +39,7 @@ struct TableEvent {
   std::uint32_t table{};       // of a route
   Prefix destination;          // of a route
   std::uint32_t nexthop_id{};  // of a route or a next hop
+  ByQueuePair flow;            // of a mark
 };
 
 class PinWatch {
@@ -58,10 +63,15 @@ class PinWatch {
  private:
   PinWatch() = default;
   void run();
-  void read(std::size_t at);
+  void read(const Socket& socket);
 
-  std::vector<std::string> names_;
-  std::vector<int> sockets_;
+  struct Socket {
+    int fd{-1};
+    std::string node;
+  };
+  Result<void> watch(const Node& node, int protocol, std::initializer_list<int> groups);
+
+  std::vector<Socket> sockets_;
   int stop_{-1};
   mutable std::mutex mutex_;
   mutable std::condition_variable news_;
