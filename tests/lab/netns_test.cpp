@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <vector>
 
 #include "tests/lab/expect.h"
 #include "tests/lab/netlink.h"
@@ -140,6 +142,44 @@ TEST(LabNetlink, TakesCarrierAwayFromTheOtherEnd) {
     EXPECT_FALSE(link.carrier);
   }
   EXPECT_TRUE(seen);
+}
+
+// 40 packets of 4,000 octets are 320 ms at 4 Mbit/s; a bucket of 32 KiB lets the first 8 pass.
+TEST(LabNetlink, LetsWhatWantsLowDelayGoBeforeAFullQueue) {
+  constexpr int kWaiting = 40;
+  Pair pair;
+  pair.net_a.add_tbf("left", 4_mbps, 32768, 1 << 20);
+  pair.net_a.add_priority_bands("left");
+  ASSERT_EQ(why(pair.net_a.commit()), "");
+  const int receiver = must(pair.b.socket(AF_INET, SOCK_DGRAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(4791);
+  address.sin_addr.s_addr = inet_addr("10.9.0.2");
+  ASSERT_EQ(::bind(receiver, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const int data = must(pair.a.socket(AF_INET, SOCK_DGRAM, 0));
+  const int urgent = must(pair.a.socket(AF_INET, SOCK_DGRAM, 0));
+  const int low_delay = IPTOS_LOWDELAY;
+  ASSERT_EQ(::setsockopt(urgent, IPPROTO_IP, IP_TOS, &low_delay, sizeof(low_delay)), 0);
+  const std::vector<char> packet(4000);
+  const auto send = [&](int socket, std::size_t size) {
+    EXPECT_EQ(::sendto(socket, packet.data(), size, 0, reinterpret_cast<sockaddr*>(&address),
+                       sizeof(address)),
+              static_cast<ssize_t>(size));
+  };
+  for (int i = 0; i < kWaiting; ++i)
+    send(data, packet.size());
+  send(urgent, 10);
+  int before = 0;
+  for (std::array<char, 4096> got{};; ++before) {
+    pollfd ready{.fd = receiver, .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&ready, 1, 2000), 1);
+    if (::recv(receiver, got.data(), got.size(), 0) == 10)
+      break;
+  }
+  EXPECT_LT(before, kWaiting / 2);
+  for (const int socket : {receiver, data, urgent})
+    ::close(socket);
 }
 
 TEST(LabNetlink, ShapesAndHooksAnInterface) {
