@@ -31,6 +31,8 @@ Result<MarkKernel> MarkKernel::open(int request_buffer_bytes) {
 Result<void> MarkKernel::probe(const std::string& table) {
   if (!requests_)
     return fail(Errc::unsupported, kNoMarks);
+  if (proven_)
+    return {};
   const auto attempt = [&](MarkTrial trial) {
     Batch batch = requests_->batch();
     append_mark_trial(batch, trial, table + "-trial");
@@ -55,6 +57,7 @@ Result<void> MarkKernel::probe(const std::string& table) {
                               "agent knows its own)",
                               kNoMarks));
   }
+  proven_ = true;
   return {};
 }
 

@@ -17,7 +17,9 @@ class MarkKernel {
   // A kernel without packet rules has no marks; that is no error.
   static Result<MarkKernel> open(int request_buffer_bytes);
 
-  // Errc::unsupported, Errc::permission, with what to do about it.
+  // Errc::unsupported, Errc::permission, with what to do about it. A kernel that could once still
+  // can, and each trial makes it wait some milliseconds, as does whoever asks; that the permission
+  // is still there is seen by what else is tried of the kernel.
   Result<void> probe(const std::string& table);
   Result<void> subscribe(int event_buffer_bytes);
   int fd() const;  // after subscribe()
@@ -39,6 +41,7 @@ class MarkKernel {
   std::optional<NetlinkSocket> requests_;  // none where the kernel does not speak netfilter
   std::optional<NetlinkSocket> events_;
   SeenMarkTables seen_;
+  bool proven_{};  // by a probe
 };
 
 }  // namespace heddle

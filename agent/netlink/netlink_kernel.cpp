@@ -196,16 +196,17 @@ class NetlinkKernel::Impl {
                          state.routes, keep);
   }
 
-  Result<void> read_objects(KernelState& state) {
+  Result<void> read_next_hops_and_rules(KernelState& state) {
     const auto all = [](const auto&) { return true; };
     return dump(RTM_GETNEXTHOP, nhmsg{}, state.inconsistent, parse_next_hop, state.next_hops, all)
         .and_then([&] {
           return dump_families(RTM_GETRULE, fib_rule_hdr{}, &fib_rule_hdr::family,
                                state.inconsistent, parse_rule, state.rules, all);
-        })
-        .and_then([&]() -> Result<void> {
-          return read_marks(MarkFormat::present, state, state.mark_table);
-        })
+        });
+  }
+  Result<void> read_objects(KernelState& state) {
+    return read_next_hops_and_rules(state)
+        .and_then([&] { return read_marks(MarkFormat::present, state, state.mark_table); })
         .and_then([&] { return read_marks(MarkFormat::former, state, state.former_mark_table); });
   }
 
@@ -345,7 +346,7 @@ void NetlinkKernel::use(const RoutingRanges& ranges) {
 
 Result<void> NetlinkKernel::probe() {
   KernelState state;
-  if (auto read = impl_->read_objects(state); !read) {
+  if (auto read = impl_->read_next_hops_and_rules(state); !read) {
     if (read.error().code == Errc::unsupported)
       return fail(Errc::unsupported,
                   "the kernel has no nexthop objects or no policy rules; Linux 5.3 or later with "

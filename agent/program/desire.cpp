@@ -82,16 +82,23 @@ class Desiring {
     if (!result_.tables.marks.empty())
       make_mark_table();
     result_.tables.rules.insert(result_.tables.rules.end(), port_rules_.begin(), port_rules_.end());
-    std::sort(result_.tables.next_hops.begin(), result_.tables.next_hops.end());
-    std::sort(result_.tables.routes.begin(), result_.tables.routes.end());
-    std::sort(result_.tables.rules.begin(), result_.tables.rules.end());
-    std::sort(result_.tables.marks.begin(), result_.tables.marks.end());
+    sort(result_.tables.next_hops);
+    sort(result_.tables.routes);
+    sort(result_.tables.rules);
+    sort(result_.tables.marks);
     result_.unresolved.assign(unresolved_.begin(), unresolved_.end());
     return std::move(result_);
   }
 
  private:
   using HopAndFamily = std::pair<std::uint32_t, Family>;  // a next hop's id
+
+  // Pins come in order, and what follows from them mostly, too.
+  template <class T>
+  static void sort(std::vector<T>& values) {
+    if (!std::ranges::is_sorted(values))
+      std::ranges::sort(values);
+  }
 
   static IpAddress any_of(Family family) {
     IpAddress any;

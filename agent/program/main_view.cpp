@@ -435,13 +435,19 @@ std::vector<Withdrawal> MainView::withdrawn(const std::vector<IpAddress>& also) 
         result.insert({.destination = *at, .out_port = links_.at(index).name});
     }
   }
+  // Neighbours in the list are mostly in one network: what was found out of that holds for them.
+  const Entry* entry = nullptr;
+  std::set<std::uint32_t> offered;
+  bool settled = live_uplinks.empty();  // of no route: nothing is offered
   for (const IpAddress& destination : also) {
-    const Entry* const entry = find(destination);
-    bool local = false;
-    if (entry != nullptr)
-      for_each_hop(*entry, [&](const Hop& hop) { local = local || !hop.gateway; });
-    const auto offered = offering(entry);
-    if (local || offered.size() == live_uplinks.size())
+    if (const Entry* const found = find(destination); found != entry) {
+      entry = found;
+      offered = offering(entry);
+      settled = offered.size() == live_uplinks.size();
+      if (entry != nullptr)  // what is on a link of ours is no matter of uplinks
+        for_each_hop(*entry, [&](const Hop& hop) { settled = settled || !hop.gateway; });
+    }
+    if (settled)
       continue;
     for (const std::uint32_t index : live_uplinks) {
       const std::string& port = links_.at(index).name;

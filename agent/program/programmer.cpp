@@ -386,13 +386,16 @@ class Programmer::Impl {
   }
 
   void refresh_withdrawn() {
-    std::set<IpAddress> destinations;
+    std::vector<IpAddress> destinations;
+    destinations.reserve(plan_.pins.size());
     for (const Pin& pin : plan_.pins) {
       const auto* const list = std::get_if<SegmentList>(&pin.target);
-      destinations.insert(list != nullptr && !list->segments.empty() ? list->segments.front()
-                                                                     : destination_of(pin.unit));
+      destinations.push_back(list != nullptr && !list->segments.empty() ? list->segments.front()
+                                                                        : destination_of(pin.unit));
     }
-    withdrawn_ = view_.withdrawn({destinations.begin(), destinations.end()});
+    std::sort(destinations.begin(), destinations.end());
+    destinations.erase(std::unique(destinations.begin(), destinations.end()), destinations.end());
+    withdrawn_ = view_.withdrawn(destinations);
   }
 
   std::optional<Acknowledgement> news() {

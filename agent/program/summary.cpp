@@ -19,6 +19,7 @@ class Summary {
   Acknowledgement write() && {
     for (const auto& [pin, error] : in_.desired.not_held)
       failed_[in_.plan.pins[pin].unit] = error;
+    there_.reserve(in_.desired.held.size());
     for (const Desire::Held& held : in_.desired.held)
       judge(held);
     if (in_.refusal) {
@@ -34,8 +35,8 @@ class Summary {
       if (!std::ranges::binary_search(in_.desired.tables.marks, marked))
         name_leftover(marked.flow, FlowMark{}, reason({}, "still there when read back"));
     }
-    std::sort(there_.begin(), there_.end(),
-              [](const Pin& a, const Pin& b) { return a.unit < b.unit; });
+    if (!std::ranges::is_sorted(there_, {}, &Pin::unit))  // leftovers among them
+      std::ranges::sort(there_, {}, &Pin::unit);
     Acknowledgement result;
     result.version = in_.plan.version;
     result.installed = static_cast<std::uint32_t>(there_.size());

@@ -37,3 +37,10 @@ target_link_libraries(heddle-history-size PRIVATE heddle_history fmt::fmt)
 # What a look at 10,000 queue pairs takes, from RDMA netlink to the report.
 add_executable(heddle-rdma-cost ${CMAKE_CURRENT_SOURCE_DIR}/bench/rdma_cost_main.cpp)
 target_link_libraries(heddle-rdma-cost PRIVATE heddle_agent_observe heddle_wire)
+
+# What programming costs: changes, a plan of 10,000 flows, a check of everything, forwarding past pins.
+if(TARGET heddle_agent_program AND TARGET heddle_lab)
+  add_executable(heddle-program-cost ${CMAKE_CURRENT_SOURCE_DIR}/bench/program_cost_main.cpp)
+  target_link_libraries(heddle-program-cost PRIVATE heddle_lab heddle_agent_netlink heddle_agent_program
+                                                     heddle_runtime GTest::gtest)
+endif()
