@@ -1,5 +1,6 @@
-// Counts RoCEv2 packets per subflow where they leave this node, at a clsact egress hook. It never
-// drops, changes or classifies a packet: its verdict is always "ask the next filter".
+// Counts RoCEv2 packets per subflow where they leave this node, at a clsact egress hook, bare or as
+// a host wraps them for segment routing. It never drops, changes or classifies a packet: its
+// verdict is always "ask the next filter".
 //
 // It sees what the kernel forwards or sends over an Ethernet device. RDMA done by hardware never
 // passes here.
@@ -11,6 +12,7 @@
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
+#include <linux/in6.h>
 #include <linux/pkt_cls.h>
 
 // Least recently used: a burst of short-lived queue pairs must not keep new elephants from being
@@ -29,7 +31,8 @@ volatile __u32 heddle_interval = 1;
 __u64 heddle_created = 0;
 __u64 heddle_unrecorded = 0;
 
-enum { IPV4_HEADER = 20, IPV6_HEADER = 40, UDP_AND_BTH = 20 };
+enum { IPV4_HEADER = 20, IPV6_HEADER = 40, NEXT_HEADER = 6, UDP_AND_BTH = 20 };
+enum { SEGMENT_ROUTING = 4 }; /* a type of routing header */
 
 // Only as far as this program looks: UDP and the base transport header.
 struct udp_bth {
@@ -61,26 +64,62 @@ static __always_inline int announces_length(__u8 opcode) {
          operation == 0x0b;  // WRITE first, only, only immediate
 }
 
+// What a host that steers by segment routing has wrapped around a packet: an IPv6 header and,
+// unless the last segment was taken off, a list of segments (RFC 8754). Where the packet inside
+// begins and of which IP version it is. Packets without a wrapping begin where they do.
+struct inner {
+  __u32 offset;
+  __u32 version; /* 0: nothing that is looked for */
+};
+
+static __always_inline struct inner unwrap(const struct __sk_buff* skb) {
+  struct inner found = {};
+  __u8 list[4] = {}; /* next header, length, type, segments left */
+  __u8 next;
+
+  if (skb->protocol == bpf_htons(ETH_P_IP)) {
+    found.version = 4;
+    return found;
+  }
+  if (skb->protocol != bpf_htons(ETH_P_IPV6) || load(skb, NEXT_HEADER, &next, 1) < 0)
+    return found;
+  found.version = 6;
+  if (next == IPPROTO_UDP)
+    return found;
+  found.offset = IPV6_HEADER;
+  if (next == IPPROTO_ROUTING) {
+    if (load(skb, IPV6_HEADER, list, sizeof(list)) < 0 || list[2] != SEGMENT_ROUTING)
+      next = IPPROTO_NONE;
+    else
+      next = list[0];
+    found.offset += 8 + 8 * (__u32)list[1];
+  }
+  found.version = next == IPPROTO_IPIP ? 4 : next == IPPROTO_IPV6 ? 6 : 0;
+  return found;
+}
+
 SEC("tc")
 int heddle_egress(struct __sk_buff* skb) {
   struct heddle_flow_key key = {};
   __u8 ip[IPV6_HEADER];
-  __u32 transport;
+  struct inner packet = unwrap(skb);
+  __u32 transport = packet.offset;
 
-  if (skb->protocol == bpf_htons(ETH_P_IP)) {
-    if (load(skb, 0, ip, IPV4_HEADER) < 0 || ip[0] >> 4 != 4 || ip[9] != IPPROTO_UDP)
+  if (packet.version == 4) {
+    if (load(skb, packet.offset, ip, IPV4_HEADER) < 0 || ip[0] >> 4 != 4 || ip[9] != IPPROTO_UDP)
       return TC_ACT_UNSPEC;
     if ((ip[6] & 0x1f) != 0 || ip[7] != 0)  // a later fragment carries no headers
       return TC_ACT_UNSPEC;
-    transport = (ip[0] & 0x0f) * 4;
+    transport += (ip[0] & 0x0f) * 4;
     key.ip_version = 4;
     __builtin_memcpy(key.source, ip + 12, 4);
     __builtin_memcpy(key.destination, ip + 16, 4);
-  } else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-    // RoCEv2 has no use for extension headers.
-    if (load(skb, 0, ip, IPV6_HEADER) < 0 || ip[0] >> 4 != 6 || ip[6] != IPPROTO_UDP)
+  } else if (packet.version == 6) {
+    // RoCEv2 itself has no use for extension headers.
+    if (load(skb, packet.offset, ip, IPV6_HEADER) < 0 || ip[0] >> 4 != 6 ||
+        ip[NEXT_HEADER] != IPPROTO_UDP)
       return TC_ACT_UNSPEC;
-    transport = IPV6_HEADER;
+    transport += IPV6_HEADER;
     key.ip_version = 6;
     __builtin_memcpy(key.source, ip + 8, 16);
     __builtin_memcpy(key.destination, ip + 24, 16);

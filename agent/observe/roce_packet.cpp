@@ -15,7 +15,12 @@ constexpr std::size_t kIpv6Header = 40;
 constexpr std::size_t kUdpHeader = 8;
 constexpr std::size_t kBaseTransportHeader = 12;
 constexpr std::size_t kExtendedHeader = 16;  // RETH
+constexpr std::size_t kSegmentList = 8;      // without segments
+constexpr std::uint8_t kIpv4InIp = 4;
 constexpr std::uint8_t kUdp = 17;
+constexpr std::uint8_t kIpv6InIp = 41;
+constexpr std::uint8_t kRouting = 43;
+constexpr std::uint8_t kSegmentRouting = 4;  // a type of routing header
 constexpr std::uint16_t kEtherIpv4 = 0x0800;
 constexpr std::uint16_t kEtherIpv6 = 0x86dd;
 constexpr std::uint16_t kEtherVlan = 0x8100;
@@ -53,6 +58,27 @@ bool announces_length(std::uint8_t opcode) {
   return operation == 0x06 || operation == 0x0a || operation == 0x0b;  // WRITE first, only, only
 }
 
+// What a host that steers by segment routing has wrapped around a packet: an IPv6 header and,
+// unless the last segment was taken off, a list of segments (RFC 8754). Where the packet inside
+// begins, and of which kind it is then; 0 and the same kind if nothing is wrapped around it that is
+// known here.
+std::size_t wrapping(const Octets& ip, std::uint16_t& ether_type) {
+  if (ether_type != kEtherIpv6 || ip.size() < kIpv6Header)
+    return 0;
+  std::uint8_t next = ip.one(6);
+  std::size_t inner = kIpv6Header;
+  if (next == kRouting) {
+    if (ip.size() < inner + kSegmentList || ip.one(inner + 2) != kSegmentRouting)
+      return 0;
+    next = ip.one(inner);
+    inner += kSegmentList + 8U * ip.one(inner + 1);
+  }
+  if ((next != kIpv4InIp && next != kIpv6InIp) || ip.size() < inner)
+    return 0;
+  ether_type = next == kIpv4InIp ? kEtherIpv4 : kEtherIpv6;
+  return inner;
+}
+
 // Fills in the addresses; where the transport header begins, or 0 if it is not UDP.
 std::size_t read_ip(const Octets& ip, std::uint16_t ether_type, RocePacket& packet) {
   if (ether_type == kEtherIpv4) {
@@ -64,7 +90,7 @@ std::size_t read_ip(const Octets& ip, std::uint16_t ether_type, RocePacket& pack
     packet.destination = ip.address(Family::v4, 16);
     return std::max<std::size_t>(kIpv4Header, (ip.one(0) & 0x0fU) * 4U);
   }
-  // RoCEv2 has no use for extension headers.
+  // RoCEv2 itself has no use for extension headers.
   if (ether_type != kEtherIpv6 || ip.size() < kIpv6Header || ip.one(0) >> 4U != 6 ||
       ip.one(6) != kUdp)
     return 0;
@@ -89,7 +115,7 @@ std::optional<RocePacket> parse_roce(std::span<const std::byte> frame) {
   }
 
   RocePacket packet;
-  const Octets ip = octets.from(at);
+  const Octets ip = octets.from(at + wrapping(octets.from(at), ether_type));
   const std::size_t header = read_ip(ip, ether_type, packet);
   if (header == 0 || ip.size() < header + kUdpHeader + kBaseTransportHeader)
     return std::nullopt;

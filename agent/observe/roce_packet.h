@@ -1,6 +1,7 @@
 // The headers of a RoCEv2 packet, as far as they say which subflow it belongs to:
 // Ethernet | IP | UDP to port 4791 | base transport header | RETH. Sources: InfiniBand Architecture
-// Specification 1.5, chapter 9, and its annex A17 (RoCEv2). Pure; any thread.
+// Specification 1.5, chapter 9, and its annex A17 (RoCEv2). A packet that its host wraps for
+// segment routing (an IPv6 header, a list of segments) is the one inside. Pure; any thread.
 #pragma once
 
 #include <cstddef>

@@ -171,6 +171,46 @@ using SafetyRule1FlowSource = FlowSourceTest;
 using SafetyRule5FlowSource = FlowSourceTest;
 using SafetyRule7FlowSource = FlowSourceTest;
 
+// As a host's agent would have it wrapped: IPv4 and IPv6 behind an outer header and two segments.
+TEST_F(FlowSourceTest, SeesThroughWhatSegmentRoutingWrapsAroundAPacket) {
+  const auto configure = [&](const std::string& arguments) {
+    return std::system(("ip -n " + leaf.name() + " " + arguments).c_str());
+  };
+  const std::string wrap = " encap seg6 mode encap segs fd00:2::1,fd00:3::1 dev up1";
+  ASSERT_EQ(configure("-6 address add fd00:101:1::1/64 dev up1 nodad"), 0);
+  ASSERT_EQ(configure("-6 neighbour replace fd00:101:1::2 lladdr 02:00:00:00:00:01 dev up1"), 0);
+  ASSERT_EQ(configure("-6 route add fd00:2::/32 via fd00:101:1::2 dev up1"), 0);
+  ASSERT_EQ(configure("route add 10.2.3.2/32" + wrap), 0);
+  ASSERT_EQ(configure("-6 route add fd00:10::2/128" + wrap), 0);
+  TcBpfSource source({"up*"});
+  ASSERT_TRUE(source.probe().front().usable) << source.probe().front().reason;
+
+  Sender four(leaf, AF_INET, 51986);
+  for (int i = 0; i < 3; ++i)
+    four.send({ip("10.2.3.2")}, roce(kWriteFirst, 0x44, 1000, 8 << 20));
+  Sender six(leaf, AF_INET6, 49593);
+  for (int i = 0; i < 2; ++i)
+    six.send({ip("fd00:10::2")}, roce(kWriteMiddle, 0x66, 1000));
+
+  constexpr std::uint64_t kWrapping = 40 + 8 + 2 * 16;
+  const FlowReading reading = must(source.read(boot_now()));
+  ASSERT_EQ(reading.flows.size(), 2U);
+  const FlowCounter* const a = find(reading, 0x44);
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(a->destination, ip("10.2.3.2"));
+  EXPECT_EQ(a->source_port, 51986);
+  EXPECT_EQ(a->out_port, "up1");
+  EXPECT_EQ(a->packets, 3U);
+  EXPECT_EQ(a->bytes.value, 3 * (kEthernet + kWrapping + kIp4Udp + 1000));
+  EXPECT_EQ(a->message_length.value, 8U << 20U);
+  const FlowCounter* const b = find(reading, 0x66);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(b->destination, ip("fd00:10::2"));
+  EXPECT_EQ(b->source_port, 49593);
+  EXPECT_EQ(b->packets, 2U);
+  EXPECT_EQ(b->bytes.value, 2 * (kEthernet + kWrapping + kIp6Udp + 1000));
+}
+
 TEST_F(FlowSourceTest, SeesEachSubflowWithItsBytesPacketsMessageLengthAndUplink) {
   TcBpfSource source({"up*"});
   ASSERT_TRUE(source.probe().front().usable) << source.probe().front().reason;

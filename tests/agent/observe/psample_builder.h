@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct RoceFrame {
   std::uint32_t message_length{};      // in a RETH; 0: there is none
   std::vector<std::uint16_t> vlans{};  // outermost first
   unsigned ipv4_options{};             // in words of four octets
+  std::optional<unsigned> segments{};  // of a list behind an outer IPv6 header; 0: no list
 };
 
 inline Octets roce_frame(const RoceFrame& of) {
@@ -51,13 +53,26 @@ inline Octets roce_frame(const RoceFrame& of) {
     for (std::size_t i = 0; i < address.size(); ++i)
       put(out, {address.octets[i]});
   };
+  if (of.segments) {
+    const unsigned next = of.source.family == Family::v4 ? 4 : 41;
+    put_two(out, 0x86dd);
+    put_four(out, 0x60000000);
+    put_two(out, 4180);
+    put(out, {*of.segments == 0 ? next : 43, 64});
+    out.resize(out.size() + 32, std::byte{0xfd});  // the outer addresses
+    if (*of.segments != 0)
+      put(out, {next, 2 * *of.segments, 4, *of.segments - 1, *of.segments - 1, 0, 0, 0});
+    out.resize(out.size() + 16U * *of.segments, std::byte{0xfd});
+  }
   if (of.source.family == Family::v4) {
-    put_two(out, 0x0800);
+    if (!of.segments)
+      put_two(out, 0x0800);
     put(out, {0x45U + of.ipv4_options, 0});
     put_two(out, 4140);
     put(out, {0, 0, 0x40, 0, 64, 17, 0, 0});  // do not fragment; UDP
   } else {
-    put_two(out, 0x86dd);
+    if (!of.segments)
+      put_two(out, 0x86dd);
     put_four(out, 0x60000000);
     put_two(out, 4120);
     put(out, {17, 64});

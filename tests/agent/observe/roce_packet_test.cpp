@@ -37,6 +37,37 @@ TEST(RocePacket, IsReadOverIpv6BehindTagsAndBehindOptions) {
   EXPECT_EQ(parse_roce(roce_frame({.ipv4_options = 3})), parse_roce(roce_frame({})));
 }
 
+TEST(RocePacket, IsTheOneInsideWhereAHostWrapsItForSegmentRouting) {
+  const RoceFrame four{.opcode = 0x06, .message_length = 65'536};
+  const RoceFrame six{.source = v6(1), .destination = v6(2)};
+  for (RoceFrame bare : {four, six}) {
+    const auto packet = parse_roce(roce_frame(bare));
+    ASSERT_TRUE(packet);
+    for (const unsigned segments : {0U, 1U, 2U, 5U}) {
+      bare.segments = segments;
+      EXPECT_EQ(parse_roce(roce_frame(bare)), packet) << segments;
+    }
+    bare.vlans = {7};
+    EXPECT_EQ(parse_roce(roce_frame(bare)), packet);
+  }
+}
+
+TEST(RocePacket, IsNotBehindAnotherRoutingHeaderNorWrappedTwice) {
+  test::Octets frame = roce_frame({.segments = 2});
+  constexpr std::size_t kList = 14 + 40;
+  ASSERT_TRUE(parse_roce(frame));
+  frame[kList + 2] = std::byte{0};
+  EXPECT_EQ(parse_roce(frame), std::nullopt) << "type 0";
+  frame = roce_frame({.segments = 2});
+  frame[kList] = std::byte{17};
+  EXPECT_EQ(parse_roce(frame), std::nullopt) << "UDP right behind the list";
+  frame[kList] = std::byte{41};
+  EXPECT_EQ(parse_roce(frame), std::nullopt) << "IPv4 in what is said to be IPv6";
+  frame[kList] = std::byte{4};
+  frame[kList + 1] = std::byte{0xff};
+  EXPECT_EQ(parse_roce(frame), std::nullopt) << "a list up to beyond the end of the frame";
+}
+
 TEST(RocePacket, SaysTheLengthOfAMessageThatItBegins) {
   const auto length = [](std::uint8_t opcode) {
     return parse_roce(roce_frame({.opcode = opcode, .message_length = 4'194'304}))
@@ -78,6 +109,11 @@ TEST(RocePacket, MayBeCutOffAnywhere) {
       EXPECT_EQ(packet->message_length.value, size >= kHeaders + 16 ? 65'536U : 0U) << size;
     }
   }
+  const test::Octets wrapped = roce_frame({.segments = 2});
+  constexpr std::size_t kWrapping = 40 + 8 + 32;
+  for (std::size_t size = 0; size <= wrapped.size(); ++size)
+    ASSERT_EQ(parse_roce(std::span(wrapped).first(size)).has_value(), size >= kHeaders + kWrapping)
+        << size;
 }
 
 }  // namespace
