@@ -31,11 +31,6 @@ std::string work_folder_of(const std::string& prefix) {
   return fmt::format("{}/{}work", kStateFolder, prefix);
 }
 
-std::uint8_t octet(int value) {
-  HEDDLE_CHECK(value >= 0 && value <= 255);
-  return static_cast<std::uint8_t>(value);
-}
-
 Result<void> append(const std::string& prefix, const std::string& line, bool fresh = false) {
   std::error_code ignored;
   std::filesystem::create_directories(kStateFolder, ignored);
@@ -107,83 +102,6 @@ int end_processes(const std::string& prefix) {
 
 }  // namespace
 
-std::string NodeName::leaf(int leaf) {
-  return fmt::format("leaf{}", leaf);
-}
-std::string NodeName::spine(int spine) {
-  return fmt::format("spine{}", spine);
-}
-std::string NodeName::host(int leaf, int host) {
-  return fmt::format("h{}-{}", leaf, host);
-}
-
-IpAddress host_address(int leaf, int host) {
-  return IpAddress::v4(10, octet(leaf), octet(host), 2);
-}
-IpAddress leaf_port_address(int leaf, int host) {
-  return IpAddress::v4(10, octet(leaf), octet(host), 1);
-}
-IpAddress uplink_address(int leaf, int spine) {
-  return IpAddress::v4(10, octet(100 + leaf), octet(spine), 1);
-}
-IpAddress downlink_address(int leaf, int spine) {
-  return IpAddress::v4(10, octet(100 + leaf), octet(spine), 2);
-}
-Prefix leaf_prefix(int leaf) {
-  return {IpAddress::v4(10, octet(leaf), 0, 0), 16};
-}
-
-IpAddress management_address(std::string_view node) {
-  int a = 0;
-  int b = 0;
-  const std::string name(node);
-  if (std::sscanf(name.c_str(), "leaf%d", &a) == 1)
-    return IpAddress::v4(10, 255, 1, octet(a));
-  if (std::sscanf(name.c_str(), "spine%d", &a) == 1)
-    return IpAddress::v4(10, 255, 2, octet(a));
-  if (std::sscanf(name.c_str(), "h%d-%d", &a, &b) == 2)
-    return IpAddress::v4(10, 255, octet(10 + a), octet(b));
-  return IpAddress::v4(10, 255, 0, 1);
-}
-
-std::vector<std::string> node_names(const FabricSpec& spec) {
-  std::vector<std::string> names;
-  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
-    names.push_back(NodeName::leaf(leaf));
-  for (int spine = 1; spine <= spec.spines; ++spine)
-    names.push_back(NodeName::spine(spine));
-  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
-    for (int host = 1; host <= spec.hosts; ++host)
-      names.push_back(NodeName::host(leaf, host));
-  return names;
-}
-
-std::string fabric_yaml(const FabricSpec& spec) {
-  const auto capacity = fmt::format("{}", static_cast<std::uint64_t>(spec.rate.bits_per_second));
-  std::string yaml = "fabric: lab\nleaves:\n";
-  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
-    yaml += fmt::format("  - {{name: leaf{0}, rack: rack{0}}}\n", leaf);
-  yaml += "spines:\n";
-  for (int spine = 1; spine <= spec.spines; ++spine)
-    yaml += fmt::format("  - {{name: spine{}}}\n", spine);
-  yaml += "hosts:\n";
-  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
-    for (int host = 1; host <= spec.hosts; ++host)
-      yaml += fmt::format(
-          "  - name: {}\n    rack: rack{}\n    nics:\n      - {{name: eth0, address: {}, "
-          "attachments: [{{leaf: leaf{}, port: p{}, capacity: {}}}]}}\n",
-          NodeName::host(leaf, host), leaf, to_string(host_address(leaf, host)), leaf, host,
-          capacity);
-  yaml += "cables:\n";
-  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
-    for (int spine = 1; spine <= spec.spines; ++spine)
-      yaml += fmt::format(
-          "  - {{leaf: leaf{0}, spine: spine{1}, leaf_port: up{1}, spine_port: d{0}, "
-          "capacity: {2}}}\n",
-          leaf, spine, capacity);
-  return yaml;
-}
-
 Result<Fabric> Fabric::raise(const FabricSpec& spec) {
   if (!list_namespaces(spec.prefix).empty())
     return fail(Errc::duplicate,
@@ -191,10 +109,11 @@ Result<Fabric> Fabric::raise(const FabricSpec& spec) {
   Fabric fabric;
   fabric.spec_ = spec;
   fabric.owned_ = true;  // from the first piece on: a half-raised fabric is removed, too
-  auto noted = append(spec.prefix,
-                      fmt::format("fabric {} {} {} {} {}", spec.leaves, spec.spines, spec.hosts,
-                                  static_cast<std::uint64_t>(spec.rate.bits_per_second), spec.mtu),
-                      true);
+  auto noted = append(
+      spec.prefix,
+      fmt::format("fabric {} {} {} {} {} {:d}", spec.leaves, spec.spines, spec.hosts,
+                  static_cast<std::uint64_t>(spec.rate.bits_per_second), spec.mtu, spec.segments),
+      true);
   if (!noted)
     return tl::unexpected(noted.error());
   if (auto built = fabric.build(); !built)
@@ -212,7 +131,7 @@ Result<Fabric> Fabric::attach(const std::string& prefix) {
   Fabric fabric;
   FabricSpec& spec = fabric.spec_;
   if (!(file >> kind >> spec.leaves >> spec.spines >> spec.hosts >> spec.rate.bits_per_second >>
-        spec.mtu))
+        spec.mtu >> spec.segments))
     return fail(Errc::not_found, "no fabric is up; `heddle-lab up` raises one");
   spec.prefix = prefix;
   for (std::string node : node_names(spec)) {
@@ -305,6 +224,22 @@ Result<void> Fabric::prepare(const std::string& node) {
                                      {"net/ipv4/fib_multipath_hash_fields", "55"},
                                      {"net/ipv4/fib_multipath_hash_seed", "42"}});
   }
+  if (spec_.segments && node != kManagement) {
+    // Addresses are usable at once, and stay when a cable is cut.
+    settings.front().second = "0";
+    settings.insert(settings.end(), {{"net/ipv6/conf/default/accept_dad", "0"},
+                                     {"net/ipv6/conf/default/accept_ra", "0"},
+                                     {"net/ipv6/conf/all/keep_addr_on_down", "1"},
+                                     {"net/ipv6/conf/default/keep_addr_on_down", "1"},
+                                     {"net/ipv6/conf/all/ignore_routes_with_linkdown", "1"},
+                                     {"net/ipv6/conf/default/ignore_routes_with_linkdown", "1"},
+                                     {"net/ipv6/conf/all/seg6_enabled", "1"},
+                                     {"net/ipv6/conf/default/seg6_enabled", "1"}});
+    if (is_switch)
+      settings.insert(settings.end(), {{"net/ipv6/conf/all/forwarding", "1"},
+                                       {"net/ipv6/fib_multipath_hash_policy", "3"},
+                                       {"net/ipv6/fib_multipath_hash_fields", "55"}});
+  }
   for (const auto& [name, value] : settings)
     if (auto set = space.set_sysctl(name, value); !set)
       return set;
@@ -363,6 +298,8 @@ Result<void> Fabric::build() {
       net.set_up(fmt::format("d{}", leaf));
     }
   }
+  if (spec_.segments)
+    add_underlay_addresses();
   for (const std::string& node : nodes) {
     Netlink& net = netlink(node);
     net.add_address("mgmt0", management_address(node), 16);
@@ -371,6 +308,22 @@ Result<void> Fabric::build() {
       return done;
   }
   return {};
+}
+
+void Fabric::add_underlay_addresses() {
+  for (int leaf = 1; leaf <= spec_.leaves; ++leaf) {
+    Netlink& net = netlink(NodeName::leaf(leaf));
+    for (int spine = 1; spine <= spec_.spines; ++spine) {
+      net.add_address(fmt::format("up{}", spine), underlay_uplink_address(leaf, spine), 64);
+      netlink(NodeName::spine(spine))
+          .add_address(fmt::format("d{}", leaf), underlay_downlink_address(leaf, spine), 64);
+    }
+    for (int host = 1; host <= spec_.hosts; ++host) {
+      net.add_address(fmt::format("p{}", host), underlay_port_address(leaf, host), 64);
+      netlink(NodeName::host(leaf, host))
+          .add_address("eth0", underlay_host_address(leaf, host), 64);
+    }
+  }
 }
 
 namespace {

@@ -31,6 +31,7 @@ struct FabricSpec {
   Rate rate{25e6};  // of every link, in both directions
   int mtu{4200};
   std::string prefix{"hd-"};
+  bool segments{};  // with an underlay of IPv6 that takes packets from segment to segment (SRv6)
 };
 
 struct NodeName {
@@ -45,6 +46,18 @@ IpAddress leaf_port_address(int leaf, int host);  // the host's gateway
 IpAddress uplink_address(int leaf, int spine);    // the leaf's end
 IpAddress downlink_address(int leaf, int spine);  // the spine's end
 Prefix leaf_prefix(int leaf);
+// The underlay of IPv6: both ends of each cable, and the prefixes out of which spines and hosts
+// take their segments.
+IpAddress underlay_uplink_address(int leaf, int spine);
+IpAddress underlay_downlink_address(int leaf, int spine);
+IpAddress underlay_port_address(int leaf, int host);
+IpAddress underlay_host_address(int leaf, int host);
+Prefix spine_segments(int spine);
+Prefix host_segments(int leaf, int host);
+Prefix leaf_segments(int leaf);  // of all its hosts
+// A spine's "End", a host's way out of the wrapping of IPv4.
+IpAddress spine_segment(int spine);
+IpAddress host_segment(int leaf, int host);
 IpAddress management_address(std::string_view node);  // "mgmt", "leaf1", "spine1", "h1-2"
 
 // The names of all nodes of a fabric, hd-mgmt's apart.
@@ -100,6 +113,7 @@ class Fabric {
   Result<void> open_nodes();
   Result<void> build();
   Result<void> prepare(const std::string& node);
+  void add_underlay_addresses();
   Result<void> shape_links();
 
   FabricSpec spec_;

@@ -1,14 +1,24 @@
 #include "tests/lab/fabric.h"
 
+#include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "tests/lab/expect.h"
 #include "tests/lab/routing.h"
@@ -90,6 +100,89 @@ TEST(Fabric, IsFoundAgainByAnotherObject) {
   EXPECT_TRUE(second.cable_up(1, 2));
   ASSERT_EQ(why(second.cut_cable(1, 2)), "");
   EXPECT_FALSE(fabric.cable_up(1, 2));
+}
+
+// Sends to a host on the other leaf by way of a spine that the packet names, as an agent would have
+// it wrapped, and returns by how much each uplink of the first leaf has grown.
+std::map<std::string, std::uint64_t> sent_by_segments(Fabric& fabric, int spine) {
+  const auto configure = [&](const std::string& node, const std::string& words) {
+    const std::string command = fmt::format("ip -n {}{} {}", fabric.spec().prefix, node, words);
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  };
+  configure(NodeName::spine(spine),
+            fmt::format("-6 route replace {}/128 encap seg6local action End dev d1",
+                        to_string(spine_segment(spine))));
+  configure(NodeName::host(2, 1),
+            fmt::format("-6 route replace {}/128 encap seg6local action End.DX4 nh4 {} dev eth0",
+                        to_string(host_segment(2, 1)), to_string(host_address(2, 1))));
+  configure(NodeName::host(1, 1),
+            fmt::format("route replace {} encap seg6 mode encap segs {},{} dev eth0",
+                        to_string(host_address(2, 1)), to_string(spine_segment(spine)),
+                        to_string(host_segment(2, 1))));
+  const auto uplinks = [&] {
+    std::map<std::string, std::uint64_t> bytes;
+    for (const LinkSeen& link : must(fabric.netlink(NodeName::leaf(1)).links()))
+      if (link.name.starts_with("up"))
+        bytes[link.name] = link.tx_bytes;
+    return bytes;
+  };
+  const auto udp = [&](const std::string& node, const IpAddress& address) {
+    const int fd = must(fabric.space(node).socket(AF_INET, SOCK_DGRAM, 0));
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_port = htons(4791);
+    std::memcpy(&own.sin_addr, address.octets.data(), sizeof own.sin_addr);
+    EXPECT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&own), sizeof own), 0);
+    const timeval patience{.tv_sec = 2, .tv_usec = 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    return std::pair(fd, own);
+  };
+  const auto [from, from_address] = udp(NodeName::host(1, 1), host_address(1, 1));
+  const auto [to, to_address] = udp(NodeName::host(2, 1), host_address(2, 1));
+  auto grown = uplinks();
+  std::array<char, 1000> payload{};
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(::sendto(from, payload.data(), payload.size(), 0,
+                       reinterpret_cast<const sockaddr*>(&to_address), sizeof to_address),
+              static_cast<ssize_t>(payload.size()));
+    EXPECT_EQ(::recv(to, payload.data(), payload.size(), 0), static_cast<ssize_t>(payload.size()))
+        << "packet " << i << " by spine " << spine;
+  }
+  for (const auto& [port, bytes] : uplinks())
+    grown[port] = bytes - grown[port];
+  ::close(from);
+  ::close(to);
+  return grown;
+}
+
+TEST(Fabric, TakesPacketsByTheSegmentsThatTheyName) {
+  FabricSpec spec = small();
+  spec.segments = true;
+  Fabric fabric = must(Fabric::raise(spec));
+  const auto routing = must(Routing::start(fabric, 5ms));
+  const auto expect_by = [&](int spine, int other) {
+    const auto grown = sent_by_segments(fabric, spine);
+    EXPECT_GT(grown.at(fmt::format("up{}", spine)), 10'000U) << "by spine " << spine;
+    EXPECT_LT(grown.at(fmt::format("up{}", other)), 2'000U) << "by spine " << spine;
+  };
+  expect_by(1, 2);
+  expect_by(2, 1);
+  // A host does not send towards a spine that its leaf has lost, and does again when it is back.
+  const auto announced = [&](int host_leaf, int spine) {
+    const auto routes = must(fabric.netlink(NodeName::host(host_leaf, 1)).routes(Family::v6));
+    return std::ranges::any_of(
+        routes, [&](const RouteSeen& route) { return route.destination == spine_segments(spine); });
+  };
+  EXPECT_TRUE(announced(1, 1));
+  ASSERT_EQ(why(fabric.cut_cable(1, 1)), "");
+  await(*routing, RoutingEvent::Kind::withdrawn, 1);
+  EXPECT_FALSE(announced(1, 1));
+  EXPECT_TRUE(announced(2, 1));
+  ASSERT_EQ(why(fabric.restore_cable(1, 1)), "");
+  await(*routing, RoutingEvent::Kind::restored, 1);
+  EXPECT_TRUE(announced(1, 1));
+  expect_by(1, 2);
+  EXPECT_TRUE(routing->complaints().empty()) << routing->complaints().front();
 }
 
 // Leaf 2's cable to spine 1 dies. Leaf 2 loses the carrier, so its kernel goes on over spine 2 at

@@ -17,19 +17,60 @@ namespace heddle::lab {
 namespace {
 
 // The neighbour first, so that the first packet over a new next hop finds it resolved.
-void add_uplink(Netlink& leaf_net, Netlink& spine_net, int leaf, int spine) {
-  leaf_net.resolve(fmt::format("up{}", spine), downlink_address(leaf, spine));
-  leaf_net.set_nexthop(nexthop_of(spine), downlink_address(leaf, spine),
-                       fmt::format("up{}", spine));
-  spine_net.resolve(fmt::format("d{}", leaf), uplink_address(leaf, spine));
-  spine_net.add_route({.destination = leaf_prefix(leaf),
-                       .gateway = uplink_address(leaf, spine),
-                       .device = fmt::format("d{}", leaf)});
+void add_uplink(const FabricSpec& spec, Netlink& leaf_net, Netlink& spine_net, int leaf,
+                int spine) {
+  const std::string up = fmt::format("up{}", spine);
+  const std::string down = fmt::format("d{}", leaf);
+  leaf_net.resolve(up, downlink_address(leaf, spine));
+  leaf_net.set_nexthop(nexthop_of(spine), downlink_address(leaf, spine), up);
+  spine_net.resolve(down, uplink_address(leaf, spine));
+  spine_net.add_route(
+      {.destination = leaf_prefix(leaf), .gateway = uplink_address(leaf, spine), .device = down});
+  if (!spec.segments)
+    return;
+  leaf_net.resolve(up, underlay_downlink_address(leaf, spine));
+  leaf_net.set_nexthop(underlay_nexthop_of(spine), underlay_downlink_address(leaf, spine), up);
+  leaf_net.add_route(
+      {.destination = spine_segments(spine), .nexthop_id = underlay_nexthop_of(spine)});
+  spine_net.resolve(down, underlay_uplink_address(leaf, spine));
+  spine_net.add_route({.destination = leaf_segments(leaf),
+                       .gateway = underlay_uplink_address(leaf, spine),
+                       .device = down});
 }
 
-void set_group_route(Netlink& net, int remote, const std::vector<std::uint32_t>& members) {
+void set_group_route(const FabricSpec& spec, Netlink& net, int remote,
+                     const std::vector<std::uint32_t>& members) {
   net.set_group(group_of(remote), members);
   net.add_route({.destination = leaf_prefix(remote), .nexthop_id = group_of(remote)});
+  if (!spec.segments)
+    return;
+  std::vector<std::uint32_t> underlay;
+  for (const std::uint32_t member : members)
+    underlay.push_back(underlay_nexthop_of(static_cast<int>(member)));
+  net.set_group(underlay_group_of(remote), underlay);
+  net.add_route({.destination = leaf_segments(remote), .nexthop_id = underlay_group_of(remote)});
+}
+
+// The way of a host to the segments of a spine, which its leaf announces while it has it.
+RouteSpec way_to_spine(int leaf, int host, int spine) {
+  return {.destination = spine_segments(spine),
+          .gateway = underlay_port_address(leaf, host),
+          .device = "eth0"};
+}
+
+void add_host_underlay(const FabricSpec& spec, Netlink& leaf_net, Netlink& host_net, int leaf,
+                       int host) {
+  leaf_net.resolve(fmt::format("p{}", host), underlay_host_address(leaf, host));
+  leaf_net.add_route({.destination = host_segments(leaf, host),
+                      .gateway = underlay_host_address(leaf, host),
+                      .device = fmt::format("p{}", host)});
+  host_net.resolve("eth0", underlay_port_address(leaf, host));
+  for (int spine = 1; spine <= spec.spines; ++spine)
+    host_net.add_route(way_to_spine(leaf, host, spine));
+  for (int remote = 1; remote <= spec.leaves; ++remote)
+    host_net.add_route({.destination = leaf_segments(remote),
+                        .gateway = underlay_port_address(leaf, host),
+                        .device = "eth0"});
 }
 
 }  // namespace
@@ -50,6 +91,12 @@ std::uint32_t nexthop_of(int spine) {
 std::uint32_t group_of(int leaf) {
   return static_cast<std::uint32_t>(100 + leaf);
 }
+std::uint32_t underlay_nexthop_of(int spine) {
+  return static_cast<std::uint32_t>(200 + spine);
+}
+std::uint32_t underlay_group_of(int leaf) {
+  return static_cast<std::uint32_t>(300 + leaf);
+}
 
 Result<void> program_routes(Fabric& fabric) {
   const FabricSpec& spec = fabric.spec();
@@ -59,10 +106,10 @@ Result<void> program_routes(Fabric& fabric) {
   for (int leaf = 1; leaf <= spec.leaves; ++leaf) {
     Netlink& net = fabric.netlink(NodeName::leaf(leaf));
     for (int spine = 1; spine <= spec.spines; ++spine)
-      add_uplink(net, fabric.netlink(NodeName::spine(spine)), leaf, spine);
+      add_uplink(spec, net, fabric.netlink(NodeName::spine(spine)), leaf, spine);
     for (int remote = 1; remote <= spec.leaves; ++remote)
       if (remote != leaf)
-        set_group_route(net, remote, all);
+        set_group_route(spec, net, remote, all);
     for (int host = 1; host <= spec.hosts; ++host)
       net.resolve(fmt::format("p{}", host), host_address(leaf, host));
     if (auto done = net.commit(); !done)
@@ -74,9 +121,13 @@ Result<void> program_routes(Fabric& fabric) {
                           .device = "eth0",
                           .protocol = RTPROT_STATIC});
       host_net.resolve("eth0", leaf_port_address(leaf, host));
+      if (spec.segments)
+        add_host_underlay(spec, net, host_net, leaf, host);
       if (auto done = host_net.commit(); !done)
         return done;
     }
+    if (auto done = net.commit(); !done)
+      return done;
   }
   for (int spine = 1; spine <= spec.spines; ++spine)
     if (auto done = fabric.netlink(NodeName::spine(spine)).commit(); !done)
@@ -117,6 +168,13 @@ Result<std::unique_ptr<Routing>> Routing::start(Fabric& fabric, Duration delay) 
     }
     routing->uplink_index_.push_back(std::move(indices));
     routing->leaf_nets_.push_back(std::move(*net));
+    auto& hosts = routing->host_nets_.emplace_back();
+    for (int host = 1; host <= spec.hosts && spec.segments; ++host) {
+      auto host_net = Netlink::open(fabric.space(NodeName::host(leaf, host)));
+      if (!host_net)
+        return tl::unexpected(host_net.error());
+      hosts.push_back(std::move(*host_net));
+    }
   }
   for (int spine = 1; spine <= spec.spines; ++spine) {
     auto net = Netlink::open(fabric.space(NodeName::spine(spine)));
@@ -256,7 +314,7 @@ void Routing::apply(const Pending& change) {
   Netlink& own = leaf_nets_[static_cast<std::size_t>(change.leaf - 1)];
   if (change.up) {
     Netlink& spine_net = spine_nets_[static_cast<std::size_t>(change.spine - 1)];
-    add_uplink(own, spine_net, change.leaf, change.spine);
+    add_uplink(spec_, own, spine_net, change.leaf, change.spine);
     nexthop_.set(change.leaf, change.spine, true);
     complain(spine_net.commit());
     for (int remote = 1; remote <= spec_.leaves; ++remote)
@@ -264,6 +322,7 @@ void Routing::apply(const Pending& change) {
         update_group(change.leaf, remote);
     complain(own.commit());
   }
+  tell_hosts(change);
   for (int other = 1; other <= spec_.leaves; ++other) {
     if (other == change.leaf)
       continue;
@@ -272,6 +331,19 @@ void Routing::apply(const Pending& change) {
   }
   note({boot_now(), change.up ? RoutingEvent::Kind::restored : RoutingEvent::Kind::withdrawn,
         change.leaf, change.spine});
+}
+
+// Leaves announce to their hosts which spines' segments they reach.
+void Routing::tell_hosts(const Pending& change) {
+  std::vector<Netlink>& hosts = host_nets_[static_cast<std::size_t>(change.leaf - 1)];
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const RouteSpec way = way_to_spine(change.leaf, static_cast<int>(i) + 1, change.spine);
+    if (change.up)
+      hosts[i].add_route(way);
+    else
+      hosts[i].delete_route(way);
+    complain(hosts[i].commit());
+  }
 }
 
 std::vector<std::uint32_t>& Routing::members(int leaf, int remote) {
@@ -293,10 +365,13 @@ void Routing::update_group(int leaf, int remote) {
   if (wanted == present)
     return;
   Netlink& net = leaf_nets_[static_cast<std::size_t>(leaf - 1)];
-  if (wanted.empty())
+  if (!wanted.empty()) {
+    set_group_route(spec_, net, remote, wanted);
+  } else {
     net.delete_nexthop(group_of(remote));  // its route goes with it
-  else
-    set_group_route(net, remote, wanted);
+    if (spec_.segments)
+      net.delete_nexthop(underlay_group_of(remote));
+  }
   present = std::move(wanted);
 }
 

@@ -45,6 +45,9 @@ class Cables {
 // A leaf's next hops: object <spine> for each spine, group 100 + <leaf> for each other leaf.
 std::uint32_t nexthop_of(int spine);
 std::uint32_t group_of(int leaf);
+// And those of the underlay: object 200 + <spine>, group 300 + <leaf>.
+std::uint32_t underlay_nexthop_of(int spine);
+std::uint32_t underlay_group_of(int leaf);
 
 // All routes of a fabric in which every cable is up. Used once, while it is raised.
 Result<void> program_routes(Fabric& fabric);
@@ -86,6 +89,7 @@ class Routing {
   std::vector<std::uint32_t>& members(int leaf, int remote);
   std::vector<std::uint32_t> wanted_members(int leaf, int remote) const;
   void update_group(int leaf, int remote);
+  void tell_hosts(const Pending& change);
   void note(RoutingEvent event);
   void complain(const Result<void>& result);
 
@@ -98,8 +102,9 @@ class Routing {
   std::vector<Pending> pending_;
   std::vector<Netlink> leaf_nets_;
   std::vector<Netlink> spine_nets_;
-  std::vector<int> monitors_;                   // one socket per leaf
-  std::vector<std::vector<int>> uplink_index_;  // by leaf, by spine
+  std::vector<std::vector<Netlink>> host_nets_;  // by leaf; only with an underlay
+  std::vector<int> monitors_;                    // one socket per leaf
+  std::vector<std::vector<int>> uplink_index_;   // by leaf, by spine
   int stop_{-1};
   mutable std::mutex mutex_;
   mutable std::condition_variable news_;
