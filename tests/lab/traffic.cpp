@@ -309,12 +309,12 @@ ProbeCounts Traffic::probes_between(Time from, Time to) {
   });
 }
 
-std::vector<Outage> Traffic::probe_outages(Time from, Time to) {
+std::vector<FlowOutage> Traffic::probe_outages(Time from, Time to) {
   return call([&] {
-    std::vector<Outage> outages;
+    std::vector<FlowOutage> outages;
     for (const auto& probe : probes_)
       if (const auto outage = probe->log.outage(from, to))
-        outages.push_back(*outage);
+        outages.push_back({*outage, probe->source->name});
     return outages;
   });
 }

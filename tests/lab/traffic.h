@@ -55,6 +55,10 @@ struct PairReport {
   ReceiverCounters receiver;
 };
 
+struct FlowOutage : Outage {
+  std::string source;  // the host
+};
+
 // What one host tells: as a sender its retransmissions, as a receiver losses and reordering.
 struct HostReport {
   std::string name;
@@ -98,7 +102,7 @@ class Traffic {
   void probe(int per_second);
   ProbeCounts probes_between(Time from, Time to);
   // ProbeLog::outage of every flow that had one.
-  std::vector<Outage> probe_outages(Time from, Time to);
+  std::vector<FlowOutage> probe_outages(Time from, Time to);
 
  private:
   struct Host;
