@@ -22,7 +22,8 @@ Commands:
   enable                the way back
   flush                 remove every pin of an agent that is not running
   guard [--watch]       remove the pins of a dead agent whose lease is over; --watch: stay and do so
-  reconcile --dry-run   print what would be changed to make the tables agree with the last plan
+  reconcile --dry-run [--json]
+                        print what would be changed to make the tables agree with the last plan
   record DIR            record what this machine's RDMA tells and sampled packets, to tell it again in tests
 
 Options:
@@ -110,8 +111,8 @@ Parsed parse(int argc, char** argv, const char* software) {
     wrong = "--seconds takes 1 to 3600";
   else if (arguments.watch && command != "guard")
     wrong = "--watch belongs to guard";
-  else if (arguments.json && command != "probe")
-    wrong = "--json belongs to probe";
+  else if (arguments.json && command != "probe" && command != "reconcile")
+    wrong = "--json belongs to probe and reconcile";
   else if (arguments.dry_run != (command == "reconcile"))
     wrong = command == "reconcile"
                 ? "the agent reconciles by itself; only --dry-run is offered here"

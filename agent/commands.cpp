@@ -7,18 +7,12 @@
 #include <cstdio>
 #include <optional>
 #include <set>
-#include <span>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "agent/file_store.h"
 #include "agent/program/disable_switch.h"
 #include "agent/program/flush.h"
 #include "agent/program/guard.h"
-#include "agent/program/programmer.h"
-#include "agent/program/segments.h"
-#include "common/core/reconcile.h"
+#include "agent/program/lease.h"
 
 namespace heddle {
 namespace {
@@ -78,54 +72,6 @@ ExitCode flush_and_print(RouteKernel& kernel, OwnershipStore& ownership,
 void sweep_and_print(const FilterSweep& sweep) {
   if (const std::size_t filters = sweep(); filters > 0)
     fmt::print("removed {} filters that counted flows\n", filters);
-}
-
-// Reads as the kernel does and prints what it is asked to change, instead of asking.
-class DryKernel final : public RouteKernel {
- public:
-  explicit DryKernel(RouteKernel& kernel) : kernel_(kernel) {}
-  void use(const RoutingRanges& ranges) override { kernel_.use(ranges); }
-  Result<void> probe() override { return kernel_.probe(); }
-  Result<void> subscribe() override { return {}; }
-  Result<KernelState> read() override { return kernel_.read(); }
-  Result<KernelState> read_ours() override { return kernel_.read_ours(); }
-  Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) override {
-    for (const Action& action : actions)
-      fmt::print("would {}\n", to_string(action));
-    printed_ = printed_ || !actions.empty();
-    return std::vector<ActionFailure>{};
-  }
-  Result<std::vector<LookupAnswer>> look_up(std::span<const Lookup> lookups) override {
-    return kernel_.look_up(lookups);
-  }
-  void resolve(std::uint32_t, const IpAddress&) override {}
-
-  bool printed() const { return printed_; }
-
- private:
-  RouteKernel& kernel_;
-  bool printed_{};
-};
-
-// The record as it is, never written.
-class ReadOnlyRecord final : public OwnershipStore {
- public:
-  explicit ReadOnlyRecord(OwnershipStore& record) : record_(record) {}
-  Result<Ownership> load() override { return record_.load(); }
-  Result<void> save(const Ownership&) override { return {}; }
-
- private:
-  OwnershipStore& record_;
-};
-
-ProgramConfig program_config(const AgentConfig& config) {
-  return {.mode = Mode::program,
-          .uplinks = config.uplinks,
-          .host_ports = config.host_ports,
-          .never_touch = config.never_touch,
-          .ranges = config.routing,
-          .enforcer = config.enforcer,
-          .segments = segments_of(config.role, config.sid)};
 }
 
 }  // namespace
@@ -218,48 +164,6 @@ ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const Age
     sweep_and_print(sweep);
   }
   return kOk;
-}
-
-ExitCode reconcile_command(RouteKernel& kernel, OwnershipStore& ownership,
-                           const AgentConfig& config, const Clock& clock) {
-  const DisableSwitch off_switch(config.state_dir.string());
-  const Result<NodePlan> plan = load_plan(config.state_dir);
-  if (!plan && plan.error().code != Errc::not_found)
-    return explain(plan.error());
-
-  DryKernel dry(kernel);
-  ReadOnlyRecord record(ownership);
-  Programmer programmer(dry, record, clock, program_config(config));
-  if (const Result<void> started = programmer.start(); !started)
-    return explain(started.error());
-  if (const EnforcerCapability able = programmer.capability(); !able.usable)
-    return explain({Errc::unsupported, fmt::format("{}: {}", able.name, able.reason)});
-
-  if (off_switch.disabled()) {
-    fmt::print("disabled by {}: no pin is wanted\n", off_switch.by());
-    programmer.want_nothing("disabled");
-  } else if (!plan) {
-    fmt::print("no plan was ever accepted here: no pin is wanted\n");
-    programmer.want_nothing("no plan");
-  } else {
-    fmt::print("plan {} wants {} pins\n", to_string(plan->version), plan->pins.size());
-    programmer.want(*plan);
-  }
-  programmer.step();
-  if (!programmer.state().conflict.empty())
-    return explain({Errc::foreign_state, programmer.state().conflict});
-  if (!dry.printed())
-    fmt::print("the tables agree\n");
-  return kOk;
-}
-
-Result<EnforcerCapability> probe_enforcer(RouteKernel& kernel, OwnershipStore& ownership,
-                                          const AgentConfig& config, const Clock& clock) {
-  ReadOnlyRecord record(ownership);
-  Programmer programmer(kernel, record, clock, program_config(config));
-  if (const Result<void> started = programmer.start(); !started)
-    return tl::unexpected(started.error());
-  return programmer.capability();
 }
 
 }  // namespace heddle

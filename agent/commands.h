@@ -10,8 +10,6 @@
 #include "agent/config.h"
 #include "agent/program/ownership.h"
 #include "agent/program/route_kernel.h"
-#include "common/core/clock.h"
-#include "common/core/messages.h"
 #include "common/core/result.h"
 #include "common/core/units.h"
 
@@ -24,6 +22,7 @@ enum ExitCode : int {
   kBadConfig = 3,
   kNotPermitted = 4,
   kAgentRuns = 5,
+  kWouldChange = 6,
 };
 
 // Says on stderr what went wrong and picks the code for it.
@@ -49,14 +48,5 @@ ExitCode enable_command(const AgentConfig& config);
 // One look at the lease; `next` is when the next makes sense.
 ExitCode guard_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
                        const std::string& boot_id, const FilterSweep& sweep, Time now, Time& next);
-
-// What an agent would do now to make the tables agree with the last plan, without doing it.
-ExitCode reconcile_command(RouteKernel& kernel, OwnershipStore& ownership,
-                           const AgentConfig& config, const Clock& clock);
-
-// What an agent of this configuration could program, by the same tests that it makes itself.
-// Nothing is changed. Fails if the kernel's tables cannot be read.
-Result<EnforcerCapability> probe_enforcer(RouteKernel& kernel, OwnershipStore& ownership,
-                                          const AgentConfig& config, const Clock& clock);
 
 }  // namespace heddle

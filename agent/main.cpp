@@ -30,6 +30,7 @@
 #include "agent/arguments.h"
 #include "agent/commands.h"
 #include "agent/config.h"
+#include "agent/dry_run.h"
 #include "agent/file_store.h"
 #include "agent/netlink/netlink_kernel.h"
 #include "agent/netlink/port_speeds.h"
@@ -414,7 +415,7 @@ int execute(const Arguments& arguments) {
   OwnershipFile ownership = ownership_of(*config, *boot_id);
   const SystemClock clock;
   if (command == "reconcile")
-    return reconcile_command(**kernel, ownership, *config, clock);
+    return reconcile_command(**kernel, ownership, *config, *boot_id, clock, arguments.json);
   if (command == "guard" && arguments.watch)
     return watch_guard(**kernel, ownership, *config, *boot_id);
   if (command == "guard") {
