@@ -129,8 +129,16 @@ void Agent::step() {
     session_.acknowledge(*std::move(changed));
 
   tell_link_changes();
+  if (std::string conflict = programmer_.state().conflict; conflict != told_conflict_) {
+    if (conflict.empty())
+      log_info("nothing foreign is in the way of programming any more");
+    else
+      log_error("nothing is programmed: foreign state where only heddle's may be: {}", conflict);
+    told_conflict_ = std::move(conflict);
+  }
   if (const Time now = parts_.clock.now(); now >= report_due_) {
     report(now);
+    tell_people_of_repairs();
     tell_abilities(now, sources());
     look_at_cables_ = true;
   } else {
@@ -208,6 +216,17 @@ std::vector<PortStatus> Agent::own_ports() {
     return !matches_any(config_.uplinks, port.name) && !matches_any(config_.host_ports, port.name);
   });
   return *std::move(ports);
+}
+
+// Once for all that happened since the last report: a flapping link repeats itself.
+void Agent::tell_people_of_repairs() {
+  const std::uint64_t repairs = programmer_.counters().repairs;
+  const std::uint64_t before = std::exchange(told_repairs_, repairs);
+  if (repairs != before)
+    log_warning(
+        "what was installed here was found changed, by others or by the kernel, {} times: restored "
+        "where main offers it",
+        repairs - before);
 }
 
 void Agent::report(Time now) {

@@ -80,6 +80,7 @@ class Agent {
   std::vector<PortStatus> own_ports();
   void report(Time now);
   void tell_link_changes();
+  void tell_people_of_repairs();
   void look_at_switch();
   void tell_abilities(Time now, const std::vector<SourceCapability>& sources);
   void send_outbox();
@@ -97,6 +98,10 @@ class Agent {
   std::vector<SourceCapability> told_sources_;
   std::vector<LocalSegment> told_segments_;
   std::string logged_lack_;  // of segments
+
+  // What the log said last.
+  std::string told_conflict_;
+  std::uint64_t told_repairs_{};
 
   std::uint64_t full_reads_{};  // after which the off switch has been looked at
   bool links_changed_{};
