@@ -70,6 +70,8 @@ class Stage {
   // and nothing newer comes.
   Result<Converged> await_plan(std::uint64_t generation, int links_down, Time event,
                                const std::string& what);
+  // Until no better plan follows.
+  Result<void> await_rest();
   int pins_left();
   Result<void> count_moves(std::uint64_t from, const ClusterStatus& now);
   Result<std::vector<PinPlace>> pins_through(int spine, int leaf);

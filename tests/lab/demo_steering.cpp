@@ -19,6 +19,8 @@ using Kind = TableEvent::Kind;
 constexpr int kHeddleIterations = 8;
 constexpr int kFailureIterations = 4;
 constexpr Duration kPatience = 30s;
+// A flow that has moved stays for a second; what can still be better comes with the next plan.
+constexpr Duration kRest = 1700ms;
 // Packets that were in a queue when its cable died belong to the failure.
 constexpr Duration kInQueues = 100ms;
 // The kernel needs no longer to drop a dead uplink, the cables of a spine one after another.
@@ -57,6 +59,25 @@ Result<Stage::Converged> Stage::await_plan(std::uint64_t generation, int links_d
     return tl::unexpected(counted.error());
   generation_ = status->generation;
   return converged;
+}
+
+Result<void> Stage::await_rest() {
+  std::uint64_t newest = generation_;
+  Time since = boot_now();
+  const auto status = cluster_->await(
+      [&](const ClusterStatus& now) {
+        if (now.generation != newest || now.converged != now.agents)
+          since = boot_now();
+        newest = now.generation;
+        return boot_now() - since > kRest;
+      },
+      kPatience, "the plan to come to rest");
+  if (!status)
+    return tl::unexpected(status.error());
+  if (auto counted = count_moves(generation_, *status); !counted)
+    return counted;
+  generation_ = status->generation;
+  return {};
 }
 
 // Every plan since the one that was known; some of them may never have been the last word for long.
@@ -105,6 +126,8 @@ Result<void> Stage::steer() {
   console_.say(
       fmt::format("enabled; plan {} with {} pins is read back from every leaf after {:.0f} ms",
                   plan->version, plan->pins, milliseconds(converged->last_change - enabled)));
+  if (auto rested = await_rest(); !rested)
+    return rested;
   measured = measure(kHeddleIterations);
   if (!measured)
     return tl::unexpected(measured.error());
@@ -165,6 +188,8 @@ Result<void> Stage::fail_near() {
       fmt::format("traffic back after {:.0f} ms by the kernel itself; the new plan is "
                   "installed after {:.0f} ms",
                   result_.near_traffic_back_ms, result_.near_replanned_ms));
+  if (auto rested = await_rest(); !rested)
+    return rested;
   auto measured = measure(kFailureIterations);
   if (!measured)
     return tl::unexpected(measured.error());
@@ -319,6 +344,8 @@ Result<void> Stage::come_back() {
     return tl::unexpected(converged.error());
   console_.say(fmt::format("spine and cable are back; new plan installed after {:.0f} ms",
                            milliseconds(converged->last_change - repaired)));
+  if (auto rested = await_rest(); !rested)
+    return rested;
   auto measured = measure(kFailureIterations);
   if (!measured)
     return tl::unexpected(measured.error());

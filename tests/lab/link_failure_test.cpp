@@ -16,6 +16,7 @@
 #include "tests/lab/pin_watch.h"
 #include "tests/lab/routing.h"
 #include "tests/lab/traffic.h"
+#include "tests/tree.h"
 
 namespace heddle::lab {
 namespace {

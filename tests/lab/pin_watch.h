@@ -61,14 +61,15 @@ class PinWatch {
   int overruns() const;
 
  private:
-  PinWatch() = default;
-  void run();
-  void read(const Socket& socket);
-
   struct Socket {
     int fd{-1};
     std::string node;
   };
+
+  PinWatch() = default;
+  void run();
+  void read(const Socket& socket);
+
   Result<void> watch(const Node& node, int protocol, std::initializer_list<int> groups);
 
   std::vector<Socket> sockets_;

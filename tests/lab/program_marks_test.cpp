@@ -91,8 +91,8 @@ class EachFamily : public testing::TestWithParam<Family> {
 };
 using FlowMarksOf = EachFamily;
 INSTANTIATE_TEST_SUITE_P(, FlowMarksOf, testing::Values(Family::v4, Family::v6),
-                         [](const auto& info) {
-                           return info.param == Family::v4 ? "IPv4" : "IPv6";
+                         [](const testing::TestParamInfo<Family>& family) {
+                           return family.param == Family::v4 ? "IPv4" : "IPv6";
                          });
 
 TEST_P(FlowMarksOf, LeadEightQueuePairsOfOneFlowOverEightChosenUplinks) {
@@ -393,11 +393,10 @@ TEST(SafetyRule1, WhatIsNotProvenAnEarlierVersionsTableOfMarksStays) {
     std::string elements;
     std::string more;
   };
-  EarlierMarks m;
-  for (const Case& c :
-       {Case{m.elements, "counter theirs { };"}, Case{m.elements, "chain theirs { };"},
-        Case{m.elements + ", 10.1.1.2 . 10.9.9.9 . 1 : 7", ""}}) {
-    m.leaf.nft(former_table(c.elements, c.more));
+  for (const Case& c : {Case{"", "counter theirs { };"}, Case{"", "chain theirs { };"},
+                        Case{", 10.1.1.2 . 10.9.9.9 . 1 : 7", ""}}) {
+    EarlierMarks m;
+    m.leaf.nft(former_table(m.elements + c.elements, c.more));
     SCOPED_TRACE(m.former());
     const std::string before = m.former();
     {
@@ -408,7 +407,6 @@ TEST(SafetyRule1, WhatIsNotProvenAnEarlierVersionsTableOfMarksStays) {
     }
     EXPECT_EQ(m.former(), before);
     EXPECT_EQ(m.leaf.mark_table(), "");
-    m.leaf.nft("delete table ip heddle-205");
   }
 }
 
@@ -472,8 +470,10 @@ TEST_P(FlowMarksOf, TakeTenThousandChangesInOneTransaction) {
                           Leaf::uplink((n + shift) % kUplinks + 1)));
     return plan(generation, std::move(pins));
   };
-  const NodePlan first = many(1, 0);
-  const NodePlan second = many(2, 1);
+  // Gateways, next hops, rules and routes are there then.
+  ASSERT_TRUE(m.agent.installs(spread(1, 3, 3)));
+  const NodePlan first = many(2, 0);
+  const NodePlan second = many(3, 1);
   for (const NodePlan* wanted : {&first, &second}) {
     const auto changes = m.agent.programmer->counters().changes;
     const Time begin = m.agent.clock.now();
@@ -482,8 +482,7 @@ TEST_P(FlowMarksOf, TakeTenThousandChangesInOneTransaction) {
     std::printf("[ measured ] 10,000 marks %s, read back and verified: %.1f ms\n",
                 wanted == &first ? "added" : "moved", ms);
     EXPECT_LT(ms, 3000.0);
-    EXPECT_EQ(m.agent.programmer->counters().changes - changes, wanted == &first ? 10U : 1U)
-        << "the first makes three next hops, routes and rules besides";
+    EXPECT_EQ(m.agent.programmer->counters().changes - changes, 1U);
   }
 }
 
