@@ -5,6 +5,7 @@
 
 #include "agent/file_store.h"
 #include "tests/lab/others.h"
+#include "tests/tree.h"
 
 namespace heddle::lab {
 namespace {
