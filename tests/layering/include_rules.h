@@ -112,6 +112,7 @@ inline const std::vector<Rule>& rules() {
        kText + Words{"fnmatch.h"}},
       {"agent/arguments.cpp", {}, {"getopt.h"}},
       {"agent/probe_command.cpp", kCore, kText + Words{"nlohmann/"}},
+      {"agent/dry_run.cpp", kCore + kRuntime + Words{"agent/program/"}, kText + Words{"nlohmann/"}},
       {"agent/probe_report.cpp", kCore + Words{"agent/program/", "agent/observe/"},
        kText + Words{"linux/capability.h"}},
       {"agent/main.cpp", kCore + kRuntime + Words{"common/transport/", "agent/"}, kText + kPosix},
