@@ -121,8 +121,8 @@ struct Leaf {
       must(leaf.set_sysctl(setting, "0"));
     must(leaf.set_sysctl("net/ipv4/ip_forward", "1"));
     must(leaf.set_sysctl("net/ipv6/conf/all/forwarding", "1"));
-    // IPv6 forgets the addresses of a link that is set down; the far ends are to come back whole, and
-    // to answer at once: while an address is tried for duplicates, for a second, nobody does.
+    // IPv6 forgets the addresses of a link that is set down; the far ends are to come back whole,
+    // and to answer at once: while an address is tried for duplicates, for a second, nobody does.
     must(beyond.set_sysctl("net/ipv6/conf/all/keep_addr_on_down", "1"));
     must(beyond.set_sysctl("net/ipv6/conf/default/keep_addr_on_down", "1"));
     must(beyond.set_sysctl("net/ipv6/conf/all/accept_dad", "0"));
