@@ -24,17 +24,19 @@ constexpr auto kDrainEvery = milliseconds{50};
 ExitCode record_command(const std::filesystem::path& folder, seconds length,
                         const RecordParts& parts) {
   std::error_code error;
-  std::filesystem::create_directories(folder / "psample", error);
+  std::filesystem::create_directories(folder, error);
   if (error)
     return explain({Errc::io, fmt::format("{}: {}", folder.string(), error.message())});
   if (std::filesystem::exists(folder / "0", error))
     return explain({Errc::duplicate, fmt::format("{} holds a recording already", folder.string())});
 
   std::size_t samples = 0;
+  std::ofstream sampled(folder / "psample", std::ios::binary);
+  sampled << std::unitbuf;  // whoever has enough may end it at any moment
   parts.record_samples([&](std::span<const std::byte> datagram) {
-    std::ofstream(folder / "psample" / std::to_string(samples++), std::ios::binary)
-        .write(reinterpret_cast<const char*>(datagram.data()),
-               static_cast<std::streamsize>(datagram.size()));
+    ++samples;
+    sampled.write(reinterpret_cast<const char*>(datagram.data()),
+                  static_cast<std::streamsize>(datagram.size()));
   });
   for (const SourceCapability& able : {parts.connections.probe()}) {
     if (!able.usable)
@@ -61,6 +63,8 @@ ExitCode record_command(const std::filesystem::path& folder, seconds length,
   parts.drain_samples(parts.clock.now());
   if (!recorder.written())
     return explain(recorder.written().error());
+  if (!sampled)
+    return explain({Errc::io, fmt::format("{} cannot be written", (folder / "psample").string())});
   const SourceCapability rdma = observer.capability();
   fmt::print("{} looks, {} connected queue pairs in the last, {} samples of packets: {}\n", looks,
              queue_pairs, samples, folder.string());

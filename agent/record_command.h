@@ -27,8 +27,8 @@ struct RecordParts {
   const Clock& clock;
 };
 
-// One look a second into `folder`, which must not exist or be empty, and every sample in between,
-// as DIR/psample/0 and on.
+// One look a second into `folder`, which must not exist or be empty, and every sample in between
+// into DIR/psample: netlink messages one behind the other, as the kernel sent them.
 ExitCode record_command(const std::filesystem::path& folder, std::chrono::seconds length,
                         const RecordParts& parts);
 

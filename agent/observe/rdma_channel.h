@@ -23,6 +23,10 @@ class RdmaChannel {
 
   // What the kernel announced unasked since the last call. Errc::unobservable if some was lost.
   virtual Result<std::vector<std::byte>> announced() = 0;
+
+  // Lets go of RDMA's core until it is asked again: while it is held it cannot be unloaded, as for
+  // an upgrade of its drivers.
+  virtual void let_go() = 0;
 };
 
 class ConnectionWatch {

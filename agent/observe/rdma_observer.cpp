@@ -50,6 +50,9 @@ const RdmaView& RdmaObserver::look(Time now, std::span<const QpConnection> conne
     next_look_ = std::min(*next_look_, looked_ + cost_ * kSoonShare);
   if (next_look_ && now < *next_look_)
     return view_;
+  // Where there is no device, files tell that without holding RDMA's core.
+  if (devices_ == 0U && files_.list("").empty())
+    return view_;
 
   const Time begin = clock_.now();
   const Result<RdmaLook> look = gather(now);
@@ -64,6 +67,9 @@ const RdmaView& RdmaObserver::look(Time now, std::span<const QpConnection> conne
   view_ = inventory_.update(*look, now);
   if (bind_)
     bind(*look);
+  devices_ = look->devices.size();
+  if (devices_ == 0U)
+    channel_.let_go();
   looked_ = now;
   cost_ = clock_.now() - begin;
   next_look_ = now + cost_ * kShare;

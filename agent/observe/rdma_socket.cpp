@@ -122,8 +122,7 @@ Result<std::vector<std::byte>> RdmaSocket::exchange(const RdmaRequest& request) 
     if (!size) {
       // What is on its way would be taken for an answer to the next request; its number differs,
       // but the socket's state is unknown.
-      requests_.reset();
-      announcements_.reset();
+      let_go();
       return tl::unexpected(size.error());
     }
     if (take_answers(std::span(buffer_).first(*size), sequence_, answers))
@@ -145,6 +144,11 @@ Result<std::vector<std::byte>> RdmaSocket::announced() {
     messages.resize(end + *size);
     std::memcpy(messages.data() + end, buffer_.data(), *size);
   }
+}
+
+void RdmaSocket::let_go() {
+  requests_.reset();
+  announcements_.reset();
 }
 
 }  // namespace heddle

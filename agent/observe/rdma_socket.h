@@ -24,6 +24,7 @@ class RdmaSocket final : public RdmaChannel {
 
   Result<std::vector<std::byte>> exchange(const RdmaRequest& request) override;
   Result<std::vector<std::byte>> announced() override;
+  void let_go() override;
 
  private:
   struct Close {

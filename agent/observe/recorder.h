@@ -48,6 +48,7 @@ class Recorder {
     Channel(Recorder& recorder, RdmaChannel& channel) : recorder_(recorder), channel_(channel) {}
     Result<std::vector<std::byte>> exchange(const RdmaRequest& request) override;
     Result<std::vector<std::byte>> announced() override;
+    void let_go() override { channel_.let_go(); }
 
    private:
     Recorder& recorder_;

@@ -18,14 +18,12 @@
 #include "agent/observe/sampled_flows.h"
 #include "agent/report/reporter.h"
 #include "common/wire/codec.h"
-#include "tests/tree.h"
+#include "tests/agent/recorded_samples.h"
 
 namespace heddle {
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path kRecordings = fs::path(HEDDLE_SOURCE_DIR) / "tests/agent/recordings";
 
 std::string text_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -78,6 +76,7 @@ class Player final : public RdmaChannel, public FileTree, public DriverStatistic
     const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   }
+  void let_go() override {}
   std::vector<std::string> list(const std::string& folder) const override {
     return DirectoryTree(look_ / "sys").list(folder);
   }
@@ -105,7 +104,7 @@ class Player final : public RdmaChannel, public FileTree, public DriverStatistic
   WallTime wall_;
 };
 
-const fs::path kSoftRoce = kRecordings / "soft-roce-6.12";
+const fs::path kSoftRoce = test::recording("soft-roce-6.12");
 
 std::vector<Report> replay(const fs::path& recording) {
   Player player(recording);
@@ -149,17 +148,15 @@ TEST(RdmaReplay, OfSoftRoceGivesTheExpectedReportsOctetForOctet) {
 
 // A leaf's samples of one ib_write_bw, half of them in each of two intervals.
 TEST(PsampleReplay, GivesTheExpectedReportsOctetForOctet) {
-  const fs::path folder = fs::path(HEDDLE_SOURCE_DIR) / "tests/agent/observe/psample";
-  std::vector<std::string> messages;
-  for (int i = 0; fs::exists(folder / std::to_string(i)); ++i)
-    messages.push_back(text_of(folder / std::to_string(i)));
+  const fs::path folder = test::recording("sampled-soft-roce-6.12");
+  const auto messages = test::recorded_samples(folder);
   ASSERT_GE(messages.size(), 20U);
   SampledFlows flows;
   Time now(std::chrono::seconds(100));
   Reporter reporter(now, true);
   std::vector<Report> reports;
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    const auto sample = parse_sample(std::as_bytes(std::span(messages[i])));
+    const auto sample = parse_sample(messages[i]);
     ASSERT_TRUE(sample);
     flows.watch({{sample->out_port, "up1"}}, {});
     flows.add(*sample, now);

@@ -79,6 +79,7 @@ class Kernel final : public RdmaChannel {
     return nothing_;
   }
   Result<std::vector<std::byte>> announced() override { return std::vector<std::byte>{}; }
+  void let_go() override {}
 
  private:
   std::vector<std::byte> system_, devices_, nothing_;

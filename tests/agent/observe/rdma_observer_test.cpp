@@ -18,9 +18,11 @@ using test::connected;
 using test::RdmaBuilder;
 using testing::HasSubstr;
 
-class NoFiles final : public FileTree {
+class FakeFiles final : public FileTree {
  public:
-  std::vector<std::string> list(const std::string&) const override { return {}; }
+  std::vector<std::string> devices{"mlx5_0"};
+
+  std::vector<std::string> list(const std::string&) const override { return devices; }
   Result<std::string> read(const std::string& file) const override {
     if (file == "mlx5_0/ports/1/gids/0")
       return "0000:0000:0000:0000:0000:ffff:0a01:0102";
@@ -62,6 +64,8 @@ class FakeKernel final : public RdmaChannel {
   std::optional<Error> fails;        // every exchange
   bool cuts_queue_pairs{};           // the dump of queue pairs has no end
   bool refuses_to_bind{};
+  bool without_device{};
+  bool held{};  // as a module that something uses
   Duration takes{};
   int looks{};
   std::deque<Result<std::vector<std::byte>>> announcements;
@@ -69,6 +73,7 @@ class FakeKernel final : public RdmaChannel {
   Result<std::vector<std::byte>> exchange(const RdmaRequest& request) override {
     if (fails)
       return tl::unexpected(*fails);
+    held = true;
     std::uint16_t type = 0;
     std::memcpy(&type, request.data() + 4, sizeof(type));
     RdmaBuilder b;
@@ -80,6 +85,8 @@ class FakeKernel final : public RdmaChannel {
                   [](RdmaBuilder& m) { m.put<std::uint8_t>(RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 1); });
         return b.answer(0).bytes();
       case RdmaCommand::device:
+        if (without_device)
+          return b.done().bytes();
         test::device_message(b, 3, "mlx5_0", 7);
         return b.done().bytes();
       case RdmaCommand::port:
@@ -109,6 +116,7 @@ class FakeKernel final : public RdmaChannel {
     announcements.pop_front();
     return next;
   }
+  void let_go() override { held = false; }
 
   std::vector<std::uint32_t> bound() const { return bound_; }
   bool counts() const { return on_; }
@@ -190,7 +198,7 @@ class RdmaObserverTest : public ::testing::Test {
 
   HandClock clock;
   FakeKernel kernel{clock};
-  NoFiles files;
+  FakeFiles files;
   FakeStatistics statistics;
   std::optional<RdmaObserver> observer{std::in_place, kernel, files, statistics, clock, true};
 };
@@ -315,6 +323,28 @@ TEST_F(RdmaObserverTest, ASystemWithoutRdmaIsNoGapAndNotAskedAllTheTime) {
   EXPECT_EQ(kernel.looks, 0);
   clock.pass(seconds(2));
   look();
+  EXPECT_TRUE(observer->capability().usable);
+}
+
+// Drivers are upgraded beside a running agent: what is held cannot be unloaded.
+TEST_F(RdmaObserverTest, HoldsRdmasCoreOnlyWhileThereIsADevice) {
+  look();
+  EXPECT_TRUE(kernel.held);
+  kernel.without_device = true;
+  files.devices.clear();
+  clock.pass(seconds(1));
+  EXPECT_TRUE(look().ports.empty());
+  EXPECT_FALSE(kernel.held);
+  EXPECT_THAT(observer->capability().reason, HasSubstr("no RDMA device"));
+  const int looks = kernel.looks;
+  for (int i = 0; i < 60; ++i) {
+    clock.pass(seconds(1));
+    look();
+  }
+  EXPECT_EQ(kernel.looks, looks) << "asking is holding";
+  kernel.without_device = false;
+  files.devices = {"mlx5_0"};
+  EXPECT_EQ(look().ports.size(), 1U);
   EXPECT_TRUE(observer->capability().usable);
 }
 
