@@ -63,7 +63,7 @@ class RdmaObserver {
   SourceCapability capability_;
   std::optional<Time> next_look_;  // none: at once
   Time looked_;
-  Duration cost_{};  // of that look
+  Duration cost_{};                     // of that look
   std::optional<std::size_t> devices_;  // that it found
   std::vector<RdmaAddress> addresses_;
   std::vector<RdmaPort> addresses_of_;
