@@ -314,9 +314,12 @@ tl::expected<Invocation, Usage> parse_command_line(const std::vector<std::string
   } catch (const CLI::CallForHelp&) {
     // CLI11 knows which command's help was asked for only by which was parsed.
     const CLI::App* asked = &root;
-    while (!asked->get_subcommands().empty())
+    std::string before;  // what is typed before its name
+    while (!asked->get_subcommands().empty()) {
+      before += (before.empty() ? "" : " ") + asked->get_name();
       asked = asked->get_subcommands().back();
-    return tl::unexpected(Usage{Exit::ok, asked->help(asked == &root ? "" : "heddle")});
+    }
+    return tl::unexpected(Usage{Exit::ok, asked->help(before)});
   } catch (const CLI::CallForVersion& version_text) {
     return tl::unexpected(Usage{Exit::ok, std::string(version_text.what()) + "\n"});
   } catch (const CLI::Error& error) {
