@@ -208,6 +208,16 @@ TEST(CommandLine, HelpIsOfTheCommandAskedAboutAndHasExamples) {
   }
 }
 
+TEST(CommandLine, HelpBeginsWithTheWholeCommand) {
+  for (const CommandWords& known : all_command_words()) {
+    if (known.command.empty())
+      continue;
+    const Usage usage = refused(known.command + " --help");
+    EXPECT_EQ(usage.exit, Exit::ok) << known.command;
+    EXPECT_THAT(usage.text, HasSubstr("Usage: heddle " + known.command + " [OPTIONS]"));
+  }
+}
+
 TEST(CommandLine, SaysItsVersion) {
   EXPECT_EQ(refused("--version").text, "heddle 0.1.0\n");
   EXPECT_EQ(refused("--version").exit, Exit::ok);

@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -144,6 +147,59 @@ TEST(BashCompletion, OffersFilesWhereAFileIsMeant) {
               testing::UnorderedElementsAre(prefix + "1", prefix + "bash"));
   EXPECT_THAT(completions({"heddle", "--key", prefix}),
               testing::UnorderedElementsAre(prefix + "1", prefix + "bash"));
+}
+
+// What the zsh completion offers after a first word.
+std::string zsh_branch(const std::string& zsh, const std::string& word) {
+  std::istringstream in(zsh);
+  std::string text;
+  for (std::string line; std::getline(in, line);) {
+    // "        drain | undrain)", at this depth and no other.
+    const bool opens = text.empty() && line.find_first_not_of(' ') == 8;
+    std::istringstream names(opens ? line.substr(0, line.find(')')) : "");
+    bool begins = false;
+    for (std::string name; names >> name;)
+      begins = begins || name == word;
+    if (begins || !text.empty())
+      text += line + "\n";
+    if (!text.empty() && line.find(";;") != std::string::npos)
+      break;
+  }
+  return text;
+}
+
+std::set<std::string> all_matches(const std::string& text, const std::string& pattern) {
+  std::set<std::string> found;
+  const std::regex expression(pattern);
+  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at)
+    found.insert((*at)[1]);
+  return found;
+}
+
+// By first word: no command is offered under another's name, and none that there is not.
+TEST(ZshCompletion, OffersUnderEachWordWhatBelongsThereAndNothingElse) {
+  const std::string zsh = file("_heddle");
+  const std::set<std::string> everywhere =
+      all_matches(zsh.substr(0, zsh.find("commands=(")), "(--[a-z-]+)\\[");
+  std::map<std::string, std::set<std::string>> commands, options;
+  for (const CommandWords& words : all_command_words()) {
+    const std::string first = words.command.substr(0, words.command.find(' '));
+    if (first.empty())
+      continue;
+    if (first != words.command)
+      commands[first].insert(last_word(words.command));
+    options[first].insert(words.options.begin(), words.options.end());
+  }
+  for (auto& [first, names] : options) {
+    const std::string branch = zsh_branch(zsh, first);
+    std::set<std::string> offered = all_matches(branch, "(--[a-z-]+)\\[");
+    for (const std::string& one : everywhere) {
+      offered.erase(one);
+      names.erase(one);
+    }
+    EXPECT_EQ(offered, names) << first;
+    EXPECT_EQ(all_matches(branch, "([a-z]+)\\\\:"), commands[first]) << first;
+  }
 }
 
 TEST(ZshCompletion, HasEveryCommandAndOption) {
