@@ -13,6 +13,7 @@
 
 #include "agent/observe/directory_tree.h"
 #include "agent/report/port_deltas.h"
+#include "tests/agent/observe/recorded_trees.h"
 #include "tests/tree.h"
 
 namespace heddle {
@@ -143,29 +144,6 @@ TEST(RdmaFiles, TakeAddressesOfRoceV2Alone) {
   ASSERT_EQ(addresses.size(), 2U);
   EXPECT_EQ(addresses[0], (RdmaAddress{2, 1, 1, IpAddress::v4(10, 1, 1, 2)}));
   EXPECT_EQ(addresses[1].gid_index, 9U);
-}
-
-// Every file of an archive in ttar's format: "Path: NAME", "Lines: N", N lines.
-std::map<std::string, std::string> unpack(const std::filesystem::path& archive,
-                                          const std::string& below) {
-  std::map<std::string, std::string> files;
-  std::ifstream in(archive);
-  std::string path;
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("Path: "))
-      path = line.substr(6);
-    if (!line.starts_with("Lines: "))
-      continue;
-    std::string text;
-    for (int left = std::stoi(line.substr(7)); left > 0 && std::getline(in, line); --left)
-      text += (text.empty() ? "" : "\n") + line;
-    // It escapes an end without a newline so.
-    if (text.ends_with("EOF") && text != "EOF")
-      text.resize(text.size() - 3);
-    if (path.starts_with(below))
-      files[path.substr(below.size())] = text;
-  }
-  return files;
 }
 
 // A file that others recorded; nothing if it is not at hand, and then what the project ships is
