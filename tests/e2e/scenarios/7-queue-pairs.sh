@@ -61,3 +61,25 @@ transfer read-cm 2 4 ib_read_bw -R
 owned "ib_read_bw by rdma_cm" 10.1.2.2 10.2.2.2 rxe2
 heddle flows | sed 's/^/   /'
 check "what the ports send stands beside the flows" holds '[.ports[] | select(.node == "host1")] | length == 4' flows
+
+# RDMA's core goes and comes back beside a running agent, as when its drivers are upgraded: queue pairs that are connected
+# then are seen by the watch again. Nobody counts packets here, or those would tell the peer.
+check "nobody counts packets" sh -c "systemctl stop heddle-agent-leaf1 heddle-agent-leaf2 &&
+  sed -i 's#^uplinks: .*#uplinks: [\"none*\"]#' /etc/heddle/agent.yaml && systemctl restart heddle-agent"
+watched='[.agents[] | select(.name == "host1") | .sources[] | select(.usable) | .name]'
+eventually 20 "the agent watches connections" holds "$watched | contains([\"rdma\", \"kprobe\"])" agents
+unloaded() {
+  modprobe -r rdma_rxe rdma_ucm rdma_cm ib_umad ib_uverbs iw_cm ib_cm ib_core
+  [ ! -d /sys/module/ib_core ] || { lsmod | grep -E '^(ib|rdma|iw)_'; return 1; }
+}
+for i in 1 2 3 4; do rdma link delete rxe$i; done
+eventually 20 "RDMA's core is unloaded beside the agent" unloaded
+eventually 20 "which says so" holds "$watched | contains([\"rdma\"]) or contains([\"kprobe\"]) | not" agents
+modprobe -a rdma_rxe rdma_ucm
+for i in 1 2 3 4; do rdma link add rxe$i type rxe netdev e$i; done
+eventually 20 "loaded again, it is watched again" holds "$watched | contains([\"rdma\", \"kprobe\"])" agents
+PORT=18707
+transfer again 3 1 ib_write_bw
+eventually 30 "a new queue pair's peer is known, by the kernel's word" holds \
+  '[.flows[] | select(.source == "10.1.1.2" and .destination == "10.2.1.2" and .peer == "kernel" and .bytes == "unobservable")] | length == 1' flows
+check "again completes" wait "$client_pid"
