@@ -105,6 +105,7 @@ RolloutSight Coordinator::rollout_sight() const {
   const Measures& before = rollout_.state().baseline;
   for (const auto& [host, rates] : before.hosts)
     sight.measures.hosts[host] = errors_.rates(host, rollout_.since());
+  sight.measures.remains = remains_of(flows_, prediction_, before.jobs, rollout_.since());
   for (const auto& [name, job] : before.jobs)
     for (const std::string& node : job.seen_by)
       if (!reports(node))

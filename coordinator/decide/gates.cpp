@@ -159,14 +159,60 @@ std::set<std::string> taken_over(const Measures& before, const Measures& now) {
   return hosts;
 }
 
+// A job that goes on, of which some flows may have stopped. One of which only what is new sends is
+// another run of it, with as many flows as it likes.
+void judge_parts(const std::string& job, const JobMeasure& was, const Measures& now,
+                 Duration watched, Duration patience, Findings& findings) {
+  constexpr std::size_t kNamed = 3;
+  const auto found = now.remains.find(job);
+  const bool some = found != now.remains.end() && !found->second.stopped.empty() &&
+                    (found->second.going > 0 || found->second.stopped.size() == was.steady.size());
+  if (!some)
+    return findings.good(0, job + " runs");
+  std::vector<const SteadyFlow*> silent;
+  std::size_t unheard = 0;
+  for (const SteadyFlow& flow : found->second.stopped)
+    if (now.unheard.contains(flow.seen_by))
+      ++unheard;
+    else
+      silent.push_back(&flow);
+  if (silent.empty())
+    return findings.blind(fmt::format("{} of {} flows of {}, as who told of them is not heard",
+                                      unheard, was.steady.size(), job));
+  if (watched < patience)
+    return findings.blind(fmt::format("{} of {} flows of {}, in the first {:.0f} of {:.0f} s",
+                                      silent.size(), was.steady.size(), job,
+                                      milliseconds(watched) / 1000, milliseconds(patience) / 1000));
+  std::string names;
+  for (std::size_t i = 0; i < std::min(silent.size(), kNamed); ++i)
+    names += (i == 0 ? "" : ", ") + to_string(silent[i]->key);
+  if (silent.size() > kNamed)
+    names += fmt::format(" and {} more", silent.size() - kNamed);
+  findings.bad(fmt::format("{}: {} of {} flows sent before, and nothing now: {}", job,
+                           silent.size(), was.steady.size(), names));
+}
+
+// Whether any of its flows goes on, under whatever name: a job that is cut in two by flows that
+// stopped may be known as two.
+bool goes_on(const std::string& name, const Measures& now) {
+  const auto is = now.jobs.find(name);
+  if (is != now.jobs.end() && is->second.sent)
+    return true;
+  const auto found = now.remains.find(name);
+  return found != now.remains.end() && found->second.going > 0;
+}
+
 }  // namespace
 
 Duration presence_patience(const Measures& before, Duration least) {
   if (before.jobs.empty())
     return Duration::zero();
   Duration longest = least;
-  for (const auto& [name, was] : before.jobs)
+  for (const auto& [name, was] : before.jobs) {
     longest = std::max(longest, 2 * was.iteration.value_or(Duration::zero()));
+    for (const SteadyFlow& flow : was.steady)
+      longest = std::max(longest, 2 * flow.period);
+  }
   return longest;
 }
 
@@ -176,9 +222,8 @@ Gate judge_presence(const Measures& before, const Measures& now, Duration watche
   std::size_t run = 0;
   const std::set<std::string> taken = taken_over(before, now);
   for (const auto& [name, was] : before.jobs) {
-    const auto is = now.jobs.find(name);
-    if (is != now.jobs.end() && is->second.sent) {
-      findings.good(0, name + " runs");
+    if (goes_on(name, now)) {
+      judge_parts(name, was, now, watched, patience, findings);
       ++run;
       continue;
     }

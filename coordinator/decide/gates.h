@@ -30,13 +30,14 @@ struct Gate {
 
 const char* to_string(Verdict verdict);
 
-// "jobs": whether what ran before the wave still sends. A job that has stopped looks the same
-// whether it has ended or the wave has stopped it, so it counts as stopped; unless its hosts run
-// another by now. `watched`: for how long has been looked; less than `patience` proves nothing.
+// "jobs": whether what ran before the wave still sends, all of its steady flows among it. A job
+// that has stopped looks the same whether it has ended or the wave has stopped it, so it counts as
+// stopped; unless its hosts run another by now. `watched`: for how long has been looked; less than
+// `patience` proves nothing.
 Gate judge_presence(const Measures& before, const Measures& now, Duration watched,
                     Duration patience);
-// How long a job must not be seen to count as stopped: at least `least`, and long enough for two of
-// its iterations. Zero if there is no job.
+// How long a job or a flow must not be seen to count as stopped: at least `least`, and long enough
+// for two of its iterations. Zero if there is no job.
 Duration presence_patience(const Measures& before, Duration least);
 
 // The four after it. Jobs and hosts of jobs that were not there before the wave are not judged:

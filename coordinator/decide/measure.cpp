@@ -102,7 +102,15 @@ bool sent_since(const Subflow& flow, Time since) {
   if (flow.sightings.empty())
     return flow.last_active > since;
   const Observer& node = *flow.sightings.front().observer;
-  return flow.last_active - node.length[node.ordinal % kIntervals] >= since;
+  return flow.last_sent - node.length[node.ordinal % kIntervals] >= since;
+}
+
+// Whether it is to be expected again: it never paused since the moment, or it pauses as ever.
+bool is_steady(const Subflow& flow, Time since, Time now) {
+  if (flow.sightings.empty() || !sent_since(flow, since))
+    return false;
+  return flow.period ? now - flow.last_sent <= 2 * *flow.period
+                     : flow.burst_began < since && !flow.silent();
 }
 
 void lower(std::optional<double>& least, std::optional<double> value, bool first) {
@@ -136,6 +144,10 @@ std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Pre
       job.sent = job.sent || sent_since(found->second, since);
       if (!found->second.sightings.empty())
         job.seen_by.insert(found->second.sightings.front().node);
+      if (is_steady(found->second, since, now))
+        job.steady.push_back({.key = key,
+                              .period = found->second.period.value_or(Duration::zero()),
+                              .seen_by = found->second.sightings.front().node});
     }
     const double scale =
         needed[i] > 0 ? static_cast<double>(prediction.flows[i].subflows.size()) / needed[i] : 0;
@@ -145,7 +157,38 @@ std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Pre
     lower(job.in_bursts, share(flow.in_bursts), first_of_job);
     lower(job.mean, share(flow.mean), first_of_job);
   }
+  for (auto& [name, job] : jobs)
+    std::ranges::sort(job.steady, {}, &SteadyFlow::key);
   return jobs;
+}
+
+std::map<std::string, Remains> remains_of(const FlowTable& table, const Prediction& prediction,
+                                          const std::map<std::string, JobMeasure>& before,
+                                          Time since) {
+  const auto sends = [&](const FlowKey& key) {
+    const auto found = table.subflows().find(key);
+    return found != table.subflows().end() && sent_since(found->second, since);
+  };
+  std::set<FlowKey> known;
+  for (const auto& [name, job] : before)
+    for (const SteadyFlow& flow : job.steady)
+      known.insert(flow.key);
+  // A job may connect anew, or to others: what a sender has begun stands for what it has ended.
+  std::map<IpAddress, std::uint64_t> begun;
+  for (const PredictedFlow& flow : prediction.flows)
+    for (const FlowKey& key : flow.subflows)
+      if (!known.contains(key) && sends(key))
+        ++begun[key.source];
+  std::map<std::string, Remains> remains;
+  for (const auto& [name, job] : before)
+    for (const SteadyFlow& flow : job.steady)
+      if (sends(flow.key))
+        ++remains[name].going;
+      else if (std::uint64_t& instead = begun[flow.key.source]; instead > 0)
+        --instead;
+      else
+        remains[name].stopped.push_back(flow);
+  return remains;
 }
 
 void ErrorWatch::add(const std::string& node, const Report& report, Time now) {

@@ -18,6 +18,14 @@
 
 namespace heddle {
 
+// A subflow that never paused, or comes back with a known period: when it does not, it has stopped.
+struct SteadyFlow {
+  FlowKey key;
+  Duration period{};      // zero: it never paused
+  std::string seen_by{};  // who tells of it
+  bool operator==(const SteadyFlow&) const = default;
+};
+
 // Of a job, over the intervals since some moment. Nothing: cannot be told (safety rule 7).
 struct JobMeasure {
   // What its slowest flow got, as a share of what its NICs would give it on an infinitely fast
@@ -35,7 +43,15 @@ struct JobMeasure {
   bool sent{};                       // whether anything of it was seen since then
   std::vector<std::string> hosts{};  // of its flows, sorted
   std::set<std::string> seen_by{};   // the nodes whose reports tell what it sends
+  std::vector<SteadyFlow> steady{};  // by key
   bool operator==(const JobMeasure&) const = default;
+};
+
+// What became of a job's steady flows.
+struct Remains {
+  std::size_t going{};                // that still send
+  std::vector<SteadyFlow> stopped{};  // that nothing is seen of, and nothing new in their place
+  bool operator==(const Remains&) const = default;
 };
 
 // A second, on one host.
@@ -50,6 +66,7 @@ struct Measures {
   std::map<std::string, ErrorRates> hosts{};  // those of the jobs
   // Who told of a job before, and is not heard now: what they do not tell has not stopped.
   std::set<std::string> unheard{};
+  std::map<std::string, Remains> remains{};  // of the jobs of before
   bool operator==(const Measures&) const = default;
 };
 
@@ -58,6 +75,11 @@ struct Measures {
 std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Prediction& prediction,
                                                std::span<const double> needed, Time since,
                                                Time now);
+
+// Measures::remains. `before`: the jobs as they were before the wave.
+std::map<std::string, Remains> remains_of(const FlowTable& table, const Prediction& prediction,
+                                          const std::map<std::string, JobMeasure>& before,
+                                          Time since);
 
 // The RDMA error counters of late, by node.
 class ErrorWatch {

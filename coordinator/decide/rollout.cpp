@@ -238,6 +238,7 @@ std::optional<std::string> Rollout::begin(Wave& wave, const RolloutSight& sight,
     job.sent = false;
   }
   state_.baseline.unheard.clear();
+  state_.baseline.remains.clear();
   state_.enabled.insert(wave.racks.begin(), wave.racks.end());
   wave.state = WaveState::enabling;
   wave.verdict.clear();

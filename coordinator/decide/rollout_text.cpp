@@ -57,6 +57,11 @@ class Words {
     failed_ = failed_ || error != std::errc() || rest != end;
     return value;
   }
+  IpAddress address() {
+    const auto read = IpAddress::parse(text());
+    failed_ = failed_ || !read;
+    return read ? *read : IpAddress{};
+  }
   Duration duration() { return Duration(number<std::int64_t>()); }
   std::optional<double> maybe_real() {
     return unknown() ? std::nullopt : std::optional(number<double>());
@@ -117,6 +122,14 @@ void read_line(const std::string& kind, Words& words, RolloutState& state, bool&
     state.baseline.jobs[words.text()].hosts.push_back(words.text());
   } else if (kind == "job-seen-by") {
     state.baseline.jobs[words.text()].seen_by.insert(words.text());
+  } else if (kind == "job-flow") {
+    SteadyFlow& flow = state.baseline.jobs[words.text()].steady.emplace_back();
+    flow.key.source = words.address();
+    flow.key.source_port = words.number<std::uint16_t>();
+    flow.key.destination = words.address();
+    flow.key.dest_qpn = words.number<std::uint32_t>();
+    flow.period = words.duration();
+    flow.seen_by = words.text();
   } else if (kind == "host") {
     ErrorRates& host = state.baseline.hosts[words.text()];
     host.retransmissions = words.maybe_real();
@@ -149,6 +162,10 @@ std::string write_rollout(const RolloutState& state) {
       text += fmt::format("job-host {} {}\n", name, host);
     for (const std::string& node : job.seen_by)
       text += fmt::format("job-seen-by {} {}\n", name, node);
+    for (const SteadyFlow& flow : job.steady)
+      text += fmt::format("job-flow {} {} {} {} {} {} {}\n", name, to_string(flow.key.source),
+                          flow.key.source_port, to_string(flow.key.destination), flow.key.dest_qpn,
+                          flow.period.count(), flow.seen_by);
   }
   for (const auto& [name, host] : state.baseline.hosts)
     text += fmt::format("host {} {} {}\n", name, word(host.retransmissions),

@@ -134,7 +134,7 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   current += delta.bytes.value;
 
   if (delta.bytes.value > 0) {
-    flow.last_active = now;
+    flow.last_active = flow.last_sent = now;
     locate(node, delta, flow);
   }
   flow.reset = flow.reset || delta.reset;

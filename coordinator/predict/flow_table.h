@@ -87,6 +87,7 @@ struct Subflow {
   SenderPair sender;
   Time appeared;
   Time last_active;
+  Time last_sent;                  // when bytes of it were seen last
   Time last_evidence;              // of being an elephant
   Time burst_began;                // in our clock: the last burst that the first sighting saw begin
   std::optional<Duration> period;  // between the beginnings of bursts

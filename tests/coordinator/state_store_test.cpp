@@ -50,6 +50,16 @@ TEST_F(FileStateStoreTest, KeepsARollOutOverARestart) {
                  {.racks = {"rack2", "rack3"}, .soak = 90s, .state = WaveState::rolled_back}};
   state.baseline.jobs["ring-a"] = {
       .in_bursts = 0.5, .mean = std::nullopt, .iteration = 300ms, .slack = 100ms};
+  const FlowKey v4{.source = IpAddress::v4(10, 1, 1, 2),
+                   .destination = IpAddress::v4(10, 2, 1, 2),
+                   .source_port = 51986,
+                   .dest_qpn = 0xffffff};
+  const FlowKey v6{.source = *IpAddress::parse("fd00::1"),
+                   .destination = *IpAddress::parse("fd00::2"),
+                   .source_port = 49152,
+                   .dest_qpn = 17};
+  state.baseline.jobs["ring-a"].steady = {{.key = v4, .period = 300ms, .seen_by = "h1-1"},
+                                          {.key = v6, .period = {}, .seen_by = "leaf2"}};
   state.baseline.hosts["h1-1"] = {.retransmissions = std::nullopt, .out_of_sequence = 0.25};
   {
     auto store = FileStateStore::open(folder);

@@ -290,6 +290,39 @@ TEST_F(SwitchingOn, SafetyRule11AWaveThatStopsAJobCompletelyIsTurnedBack) {
   ASSERT_TRUE(cluster.await(2s, [&] { return pins_of("leaf2") + pins_of("leaf3") == 0; }));
 }
 
+// Three of sixteen flows stop when the second wave is enabled, and the others go on: what is left
+// of the ring falls into chains with other names.
+TEST_F(SwitchingOn, SafetyRule11AWaveThatStopsSomeFlowsOfAJobIsTurnedBackAndNamesThem) {
+  for (const bool restarted : {false, true}) {
+    FakeCluster again(4, 4, 4, kSeed);
+    again.ring(4, 4);
+    again.settings.rollout = cluster.settings.rollout;
+    again.settings.rollout.required = true;
+    again.start();
+    again.ask("rollout start", waves());
+    const auto state = [&] { return to_string(again.store.rollout.waves.at(1).state); };
+    ASSERT_TRUE(again.await(60s, [&] { return state() == std::string("enabling"); }));
+    std::vector<std::string> names;
+    for (const std::size_t i : {9, 5, 2}) {
+      const FlowSpec flow = again.flows[i];
+      again.flows.erase(again.flows.begin() + static_cast<std::ptrdiff_t>(i));
+      names.push_back(to_string(
+          key_of(wire_key(address(flow.from_leaf, flow.from), address(flow.to_leaf, flow.to)))));
+    }
+    if (restarted) {
+      again.stop();
+      again.start();
+      again.coordinator->restore(again.history.plans.back());
+    }
+    ASSERT_TRUE(again.await(20s, [&] { return state() == std::string("rolled-back"); }));
+    const std::string why = again.store.rollout.why;
+    EXPECT_NE(why.find("gate jobs: auto-h1-1: 3 of 16 flows sent before"), std::string::npos)
+        << why;
+    for (const std::string& name : names)
+      EXPECT_NE(why.find(name), std::string::npos) << name << " in " << why;
+  }
+}
+
 // Killed and started again in every state; each time the same racks are steered before and after,
 // no other is for a moment, and in the end all are.
 TEST_F(SwitchingOn, ACoordinatorKilledInAnyStateOfARollOutGoesOn) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/coordinator/small_fabric.h"
 
 namespace heddle::testing {
@@ -130,6 +132,69 @@ TEST_F(Presence, AJobBesideItThatRanBeforeTakesNothingOver) {
   now.jobs.erase("ring-a");
   now.jobs["ring-b"] = {.sent = true, .hosts = {"h1-1", "h2-1"}};
   EXPECT_EQ(judge().verdict, Verdict::bad);
+}
+
+// Sixteen flows by four senders; three of them stop.
+class PresenceOfFlows : public Presence {
+ protected:
+  PresenceOfFlows() {
+    for (int i = 0; i < 16; ++i)
+      before.jobs["ring-a"].steady.push_back(
+          {.key = key_of(wire_key(address(1 + i % 4, 1 + i / 4), address(2 + i % 3, 1))),
+           .period = 2s,
+           .seen_by = i < 8 ? "h1-1" : "leaf2"});
+    const auto& all = before.jobs["ring-a"].steady;
+    stop = {all[0], all[5], all[6]};
+  }
+  void remain(std::vector<SteadyFlow> stopped) {
+    now.remains["ring-a"] = {.going = 16 - stopped.size(), .stopped = std::move(stopped)};
+  }
+  std::vector<SteadyFlow> stop;
+};
+
+TEST_F(PresenceOfFlows, AJobThatLosesSomeFailsTheGateAndTheyAreNamed) {
+  EXPECT_EQ(judge().verdict, Verdict::good);
+  remain(stop);
+  EXPECT_EQ(judge(29s).verdict, Verdict::unobservable) << "too early to tell";
+  EXPECT_THAT(judge(29s).seen, HasSubstr("3 of 16 flows of ring-a, in the first 29 of 30 s"));
+  EXPECT_EQ(judge().verdict, Verdict::bad);
+  EXPECT_THAT(judge().seen, HasSubstr("ring-a: 3 of 16 flows sent before, and nothing now"));
+  for (const SteadyFlow& flow : stop)
+    EXPECT_THAT(judge().seen, HasSubstr(to_string(flow.key)));
+}
+
+// The rest of a ring is two chains: it may be known by other names, and is no job that came later.
+TEST_F(PresenceOfFlows, AJobThatIsCutInTwoHasLostSomeWhateverItIsCalledNow) {
+  now.jobs.erase("ring-a");
+  now.jobs["job-1"] = {.sent = true, .hosts = {"h1-1", "h2-1"}};
+  remain(stop);
+  EXPECT_EQ(judge().verdict, Verdict::bad);
+  EXPECT_THAT(judge().seen, HasSubstr("3 of 16 flows"));
+  remain(before.jobs["ring-a"].steady);
+  EXPECT_EQ(judge().verdict, Verdict::unobservable) << "none is left: another job has the hosts";
+}
+
+TEST_F(PresenceOfFlows, AnotherRunOfAJobMayHaveFewer) {
+  now.remains["ring-a"] = {.going = 0, .stopped = stop};  // thirteen have others in their place
+  EXPECT_EQ(judge().verdict, Verdict::good);
+  remain(before.jobs["ring-a"].steady);
+  EXPECT_EQ(judge().verdict, Verdict::bad) << "none has, and only what is irregular still sends";
+}
+
+TEST_F(PresenceOfFlows, SafetyRule7FlowsWhoseObserverIsNotHeardHaveNotStopped) {
+  remain(stop);
+  now.unheard = {"h1-1"};
+  EXPECT_EQ(judge().verdict, Verdict::unobservable);
+  stop.push_back(before.jobs["ring-a"].steady[9]);
+  remain(stop);
+  EXPECT_EQ(judge().verdict, Verdict::bad) << "leaf2 is heard";
+  EXPECT_THAT(judge().seen, HasSubstr("1 of 16"));
+}
+
+TEST_F(PresenceOfFlows, PatienceLastsForTwoPeriodsOfEachFlow) {
+  EXPECT_EQ(presence_patience(before, 3s), Duration(4s));
+  before.jobs["ring-a"].steady[7].period = 60s;
+  EXPECT_EQ(presence_patience(before, 3s), Duration(120s));
 }
 
 TEST_F(Presence, SafetyRule7WhoIsNotHeardTellsNothingOfAStop) {
@@ -262,6 +327,61 @@ TEST_F(Measuring, TellsWhoSeesAJobAndWhereItRuns) {
   EXPECT_EQ(measure({}).seen_by, (std::set<std::string>{"h1-1"}));
   EXPECT_EQ(measure({}).hosts, (std::vector<std::string>{"h1-1", "h2-1"}));
   EXPECT_TRUE(measure({}).sent);
+}
+
+// Iterations of 500 ms. A second flow of the same sender goes on; the first stops.
+TEST_F(Measuring, AFlowThatStopsIsMissedUnlessItsSenderHasBegunAnother) {
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  const std::map<std::string, JobMeasure> before{{"job", measure({})}};
+  ASSERT_EQ(before.at("job").steady.size(), 1U);
+  EXPECT_EQ(before.at("job").steady[0].key, key_of(key));
+  EXPECT_EQ(before.at("job").steady[0].period, Duration(500ms));
+  EXPECT_EQ(before.at("job").steady[0].seen_by, "h1-1");
+  const auto stopped = [&](Time since) {
+    return remains_of(table, prediction, before, since)["job"].stopped;
+  };
+  const Time change = now;
+  EXPECT_EQ(stopped(change).size(), 1U) << "nothing is seen yet";
+  iteration(500'000);
+  EXPECT_TRUE(stopped(change).empty());
+  EXPECT_EQ(remains_of(table, prediction, before, change)["job"].going, 1U);
+  const Time later = now;
+  const WireKey was = std::exchange(key, wire_key(address(1, 1), address(2, 1), 50'001));
+  iteration(500'000);
+  EXPECT_EQ(stopped(later).at(0).key, key_of(was)) << "the other is not in demand";
+  prediction.flows[0].subflows.push_back(key_of(key));
+  EXPECT_TRUE(stopped(later).empty()) << "the same sender has begun another";
+}
+
+TEST_F(Measuring, AFlowThatHadEndedBeforeIsNotExpectedAgain) {
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  EXPECT_EQ(measure({}).steady.size(), 1U);
+  for (int i = 0; i < 9; ++i)
+    report(0);
+  EXPECT_TRUE(measure({}).steady.empty()) << "silent for more than two periods";
+}
+
+TEST_F(Measuring, AFlowThatNeverPausesIsSteadyOnceItWasThereAllTheTime) {
+  report(250'000);
+  const Time since = now;
+  for (int i = 0; i < 20; ++i)
+    report(250'000);
+  EXPECT_EQ(measure(since).steady.size(), 1U);
+  EXPECT_EQ(measure(since).steady[0].period, Duration(0s));
+  EXPECT_TRUE(measure({}).steady.empty()) << "it began after that";
+}
+
+// Its queue pair is there, so it may be silent, as its leaf sees.
+TEST_F(Measuring, AQueuePairThatIsThereIsNoFlowThatSends) {
+  iteration(500'000);
+  const Time change = now;
+  FlowDelta there = delta(key, 0);
+  there.unobservable = true;
+  now += 100ms;
+  table.add("h1-1", report_of(++number, now - 100ms, 100ms, {there}), now);
+  EXPECT_FALSE(measure(change).sent);
 }
 
 TEST_F(Measuring, ErrorRatesAreOfTheTimeSinceAndUnknownWithoutCounters) {
