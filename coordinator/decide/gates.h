@@ -32,8 +32,9 @@ const char* to_string(Verdict verdict);
 
 // "jobs": whether what ran before the wave still sends, all of its steady flows among it. A job
 // that has stopped looks the same whether it has ended or the wave has stopped it, so it counts as
-// stopped; unless its hosts run another by now. `watched`: for how long has been looked; less than
-// `patience` proves nothing.
+// stopped; unless its hosts run another by now. Inventories of queue pairs do not tell the two
+// apart either: one whose retries were used up is destroyed with its process, as one that has done
+// its work. `watched`: for how long has been looked; less than `patience` proves nothing.
 Gate judge_presence(const Measures& before, const Measures& now, Duration watched,
                     Duration patience);
 // How long a job or a flow must not be seen to count as stopped: at least `least`, and long enough
