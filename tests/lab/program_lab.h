@@ -494,15 +494,15 @@ inline auto every_enforcer() {
 inline auto every_enforcer_and_hosts() {
   return testing::Values(
       Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
-      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::host_routes, Family::v4},
-      Way{Enforcer::host_routes, Family::v6});
+      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::flow_marks, Family::v6},
+      Way{Enforcer::host_routes, Family::v4}, Way{Enforcer::host_routes, Family::v6});
 }
 inline auto every_way() {
   return testing::Values(
       Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
-      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::host_routes, Family::v4},
-      Way{Enforcer::host_routes, Family::v6}, Way{Enforcer::srv6, Family::v4},
-      Way{Enforcer::srv6, Family::v6});
+      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::flow_marks, Family::v6},
+      Way{Enforcer::host_routes, Family::v4}, Way{Enforcer::host_routes, Family::v6},
+      Way{Enforcer::srv6, Family::v4}, Way{Enforcer::srv6, Family::v6});
 }
 
 inline double milliseconds(Duration duration) {
