@@ -106,6 +106,22 @@ TEST_F(ProbeCommandTest, FindsALeafThatSuits) {
   EXPECT_TRUE(usable);
 }
 
+TEST_F(ProbeCommandTest, JudgesEveryWayThatTheRoleCouldHoldPathsBy) {
+  EXPECT_EQ(line("flow-marks")["verdict"], "yes");
+  std::ofstream(folder / "agent.yaml")
+      << "node: host1\nrole: host\nmode: program\nenforcer: srv6\n"
+         "coordinator: {endpoint: \"tcp://127.0.0.1:7117\", plain: true}\n"
+      << "state_dir: " << (folder / "state").string() << "\nrun_dir: " << (folder / "run").string()
+      << "\nuplinks: [\"up*\"]\n";
+  EXPECT_EQ(line("host-routes")["verdict"], "yes");
+  // 4,096 octets of payload, 96 of headers, 80 for two segments.
+  expect_no("srv6", "the MTU of up1 is 4200", "set the MTU to 4272");
+  EXPECT_FALSE(usable) << "it is to hold paths by srv6";
+  for (const char* port : {"up1", "up2"})
+    ip({"link", "set", port, "mtu", "4272"});
+  EXPECT_EQ(line("srv6")["verdict"], "yes");
+}
+
 TEST_F(ProbeCommandTest, NamesEachSettingThatIsWrong) {
   set("net.ipv4.ip_forward", 0);
   expect_no("ip_forward", "forwards nothing", "net.ipv4.ip_forward");
