@@ -63,9 +63,9 @@ class CoordinatorProgramTest : public ::testing::Test {
     write("coordinator.yaml",
           "fabric: " + (folder / "fabric.yaml").string() + "\nlisten: " + listen +
               "\nplain: true\nstate_dir: " + (folder / "state").string() + "\n" + more);
-    Command command{.words = {HEDDLE_BINARY_DIR "/heddle-coordinator", "--config",
-                              (folder / "coordinator.yaml").string()},
-                    .log = {}};
+    Command command{
+        .words = {HEDDLE_COORDINATOR, "--config", (folder / "coordinator.yaml").string()},
+        .log = {}};
     command.words.insert(command.words.end(), arguments.begin(), arguments.end());
     return must(capture(command, seconds(20)));
   }
@@ -136,9 +136,9 @@ class ReloadedCoordinator : public CoordinatorProgramTest {
     const std::string pipe = (folder / "log").string();
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
     log = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    program = must(Child::start({.words = {HEDDLE_BINARY_DIR "/heddle-coordinator", "--config",
-                                           (folder / "coordinator.yaml").string()},
-                                 .log = pipe}));
+    program = must(Child::start(
+        {.words = {HEDDLE_COORDINATOR, "--config", (folder / "coordinator.yaml").string()},
+         .log = pipe}));
     ASSERT_TRUE(says("listens on"));
   }
   bool says(const std::string& words) {

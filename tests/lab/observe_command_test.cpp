@@ -76,7 +76,7 @@ class AgentProgramTest : public ::testing::Test {
     return file;
   }
   Command command(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), HEDDLE_BINARY_DIR "/heddle-agent");
+    arguments.insert(arguments.begin(), HEDDLE_AGENT);
     return {.words = std::move(arguments), .space = &leaf, .log = (folder / "log").string()};
   }
   Output run(std::vector<std::string> arguments) const {

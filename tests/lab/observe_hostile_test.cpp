@@ -99,7 +99,7 @@ TEST(SafetyRule10AgentProgram, AHostileServerMakesItProgramNothingAndDoesNotEndI
                         << "coordinator: {endpoint: \"" << server.endpoint << "\", plain: true}\n"
                         << "state_dir: " << folder.path() << "/state\nrun_dir: " << folder.path()
                         << "/run\nuplinks: [\"up*\"]\nhost_ports: [\"p*\"]\n";
-  Child agent = must(Child::start({.words = {HEDDLE_BINARY_DIR "/heddle-agent", "--config", config},
+  Child agent = must(Child::start({.words = {HEDDLE_AGENT, "--config", config},
                                    .space = &leaf.leaf,
                                    .log = folder.path() + "/log"}));
   ASSERT_TRUE(server.hears<Hello>());

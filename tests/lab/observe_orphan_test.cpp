@@ -109,7 +109,7 @@ class SafetyRule2Orphan : public ::testing::Test {
     return output.text + output.errors;
   }
 
-  const std::string program{HEDDLE_BINARY_DIR "/heddle-agent"};
+  const std::string program{HEDDLE_AGENT};
   Leaf leaf;
   TemporaryDirectory folder;
   SystemClock clock;

@@ -63,8 +63,7 @@ class ProbeCommandTest : public ::testing::Test {
     ASSERT_EQ(output.status, 0) << output.errors;
   }
   std::vector<std::string> probe() const {
-    return {HEDDLE_BINARY_DIR "/heddle-agent", "probe", "--json", "--config",
-            (folder / "agent.yaml").string()};
+    return {HEDDLE_AGENT, "probe", "--json", "--config", (folder / "agent.yaml").string()};
   }
   // The line of that name; also where the exit code says that nothing works.
   json line(const std::string& name, const std::vector<std::string>& before = {}) {
@@ -170,8 +169,8 @@ TEST_F(ProbeCommandTest, NamesCapabilitiesThatItLacks) {
 
 // Whatever is not so here is named with a remedy: a kernel without psample, no RDMA, no lldpd.
 TEST_F(ProbeCommandTest, LeavesNoNoWithoutARemedy) {
-  const Output output = run({HEDDLE_BINARY_DIR "/heddle-agent", "probe", "--json", "--config",
-                             (folder / "none.yaml").string()});
+  const Output output =
+      run({HEDDLE_AGENT, "probe", "--json", "--config", (folder / "none.yaml").string()});
   EXPECT_EQ(output.status, 1) << "there is no such configuration";
   for (const json& one : json::parse(output.text)["lines"])
     if (one["verdict"] != "yes") {

@@ -23,7 +23,7 @@ class Commands : public EachEnforcer {
   }
   std::string state() const { return folder.path() + "/state"; }
   Output run(std::vector<std::string> words) {
-    words.insert(words.begin(), HEDDLE_BINARY_DIR "/heddle-agent");
+    words.insert(words.begin(), HEDDLE_AGENT);
     words.insert(words.end(), {"--config", folder.path() + "/agent.yaml"});
     return must(
         capture({.words = words, .space = &leaf.leaf, .log = {}}, std::chrono::seconds{20}));

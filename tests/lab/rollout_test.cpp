@@ -293,7 +293,7 @@ TEST_F(RolloutLab, DisableAllUnderLoadIsReadBackInUnderASecondAlsoWithoutACoordi
   for (int leaf = 1; leaf <= 4; ++leaf)
     machines.emplace_back([&, leaf] {
       const auto done =
-          capture({.words = {HEDDLE_BINARY_DIR "/heddle-agent", "disable", "--config",
+          capture({.words = {HEDDLE_AGENT, "disable", "--config",
                              (cluster->folder() / fmt::format("leaf{}.yaml", leaf)).string()},
                    .space = &fabric->space(NodeName::leaf(leaf)),
                    .log = {}},

@@ -24,7 +24,7 @@ class SegmentCommands : public testing::Test {
         << folder.path() << "/state\nrun_dir: " << folder.path() << "/run\n";
   }
   std::vector<std::string> words(std::vector<std::string> words) const {
-    words.insert(words.begin(), HEDDLE_BINARY_DIR "/heddle-agent");
+    words.insert(words.begin(), HEDDLE_AGENT);
     words.insert(words.end(), {"--config", folder.path() + "/agent.yaml"});
     return words;
   }

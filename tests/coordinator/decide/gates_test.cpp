@@ -147,7 +147,8 @@ class PresenceOfFlows : public Presence {
     stop = {all[0], all[5], all[6]};
   }
   void remain(std::vector<SteadyFlow> stopped) {
-    now.remains["ring-a"] = {.going = 16 - stopped.size(), .stopped = std::move(stopped)};
+    const std::size_t going = 16 - stopped.size();
+    now.remains["ring-a"] = {.going = going, .stopped = std::move(stopped)};
   }
   std::vector<SteadyFlow> stop;
 };
