@@ -54,7 +54,8 @@ check "heddle stops" systemctl stop $all_units
 for s in 1 2; do ip -n spine$s route add blackhole 10.3.0.0/16; done
 check "up1 is sampled, one in a thousand, packets cut behind their headers" ip netns exec leaf1 sh -c \
   "ip route add 10.3.0.0/16 via 10.101.1.2 dev up1
-   tc filter replace dev up1 egress pref 1 matchall action sample rate 1000 group 9 trunc 80"
+   tc filter del dev up1 egress pref 1 &&
+   tc filter add dev up1 egress pref 1 matchall action sample rate 1000 group 9 trunc 80"
 ip netns exec leaf1 heddle-agent record /tmp/many --seconds 3600 >/tmp/record.log 2>&1 &
 recorder=$!
 eventually 10 "it is recorded" test -e /tmp/many/0/time
