@@ -68,7 +68,9 @@ check "nobody counts packets" sh -c "systemctl stop heddle-agent-leaf1 heddle-ag
   sed -i 's#^uplinks: .*#uplinks: [\"none*\"]#' /etc/heddle/agent.yaml && systemctl restart heddle-agent"
 watched='[.agents[] | select(.name == "host1") | .sources[] | select(.usable) | .name]'
 eventually 20 "the agent watches connections" holds "$watched | contains([\"rdma\", \"kprobe\"])" agents
+# Udev's rules have loaded what speaks over RDMA besides.
 unloaded() {
+  modprobe -rq rpcrdma ib_iser
   modprobe -r rdma_rxe rdma_ucm rdma_cm ib_umad ib_uverbs iw_cm ib_cm ib_core
   [ ! -d /sys/module/ib_core ] || { lsmod | grep -E '^(ib|rdma|iw)_'; return 1; }
 }
