@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "coordinator/cli/command_line.h"
@@ -168,11 +168,18 @@ std::string zsh_branch(const std::string& zsh, const std::string& word) {
   return text;
 }
 
-std::set<std::string> all_matches(const std::string& text, const std::string& pattern) {
+// The words right before a mark, made of these letters: "--json" of "--json[print]" before "[".
+std::set<std::string> words_before(const std::string& text, std::string_view mark,
+                                   const std::string& prefix) {
+  const std::string letters = "abcdefghijklmnopqrstuvwxyz-";
   std::set<std::string> found;
-  const std::regex expression(pattern);
-  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at)
-    found.insert((*at)[1]);
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
+    const auto before = at == 0 ? std::string::npos : text.find_last_not_of(letters, at - 1);
+    const auto first = before == std::string::npos ? 0 : before + 1;
+    const std::string word = text.substr(first, at - first);
+    if (word.size() > prefix.size() && word.starts_with(prefix))
+      found.insert(word);
+  }
   return found;
 }
 
@@ -180,7 +187,7 @@ std::set<std::string> all_matches(const std::string& text, const std::string& pa
 TEST(ZshCompletion, OffersUnderEachWordWhatBelongsThereAndNothingElse) {
   const std::string zsh = file("_heddle");
   const std::set<std::string> everywhere =
-      all_matches(zsh.substr(0, zsh.find("commands=(")), "(--[a-z-]+)\\[");
+      words_before(zsh.substr(0, zsh.find("commands=(")), "[", "--");
   std::map<std::string, std::set<std::string>> commands, options;
   for (const CommandWords& words : all_command_words()) {
     const std::string first = words.command.substr(0, words.command.find(' '));
@@ -192,13 +199,13 @@ TEST(ZshCompletion, OffersUnderEachWordWhatBelongsThereAndNothingElse) {
   }
   for (auto& [first, names] : options) {
     const std::string branch = zsh_branch(zsh, first);
-    std::set<std::string> offered = all_matches(branch, "(--[a-z-]+)\\[");
+    std::set<std::string> offered = words_before(branch, "[", "--");
     for (const std::string& one : everywhere) {
       offered.erase(one);
       names.erase(one);
     }
     EXPECT_EQ(offered, names) << first;
-    EXPECT_EQ(all_matches(branch, "([a-z]+)\\\\:"), commands[first]) << first;
+    EXPECT_EQ(words_before(branch, "\\:", ""), commands[first]) << first;
   }
 }
 
