@@ -26,7 +26,7 @@ IpAddress ip(const char* text) {
 
 std::optional<KernelNextHop> parsed(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> aligned(bytes.size() / 8 + 1);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  std::ranges::copy(bytes, reinterpret_cast<std::byte*>(aligned.data()));
   std::optional<KernelNextHop> result;
   for_each_message({reinterpret_cast<const std::byte*>(aligned.data()), bytes.size()},
                    [&](const nlmsghdr& message) { result = parse_next_hop(message); });
