@@ -30,8 +30,9 @@ inline std::string state_of_others(const NetNamespace& where) {
   std::istringstream lines(
       shown(where,
             "ip -N nexthop; ip -N -4 route show table all; ip -N -6 route show table all; "
-            "ip -N -4 rule; ip -N -6 rule; for t in $(nft list tables | grep -v ' " +
-                ours.mark_table() + "$' | cut -d' ' -f3); do nft list table ip $t; done"));
+            "ip -N -4 rule; ip -N -6 rule; nft list tables | grep -v ' " +
+                ours.mark_table() +
+                "$' | while read -r _ family name; do nft list table $family $name; done"));
   for (std::string line; std::getline(lines, line);) {
     if ((line + " ").find(number) == std::string::npos &&
         line.find(" proto 2 ") == std::string::npos)
@@ -56,7 +57,8 @@ inline void add_state_of_others(Leaf& leaf) {
   must(n.commit());
   leaf.nft(
       "add table ip heddle-206; add map ip heddle-206 flows { type ipv4_addr : mark; }; "
-      "add element ip heddle-206 flows { 10.2.1.2 : 18800 }");
+      "add element ip heddle-206 flows { 10.2.1.2 : 18800 }; "
+      "add table inet others; add chain inet others forward");
 }
 
 }  // namespace heddle::lab
