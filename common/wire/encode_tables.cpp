@@ -160,7 +160,9 @@ void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) 
     for (unsigned i = 0; i < n; ++i)
       error.set(i, flows[i].bytes_error.value);
   }
-  if (std::ranges::any_of(flows, [](const FlowDelta& flow) { return !flow.label.empty(); })) {
+  if (std::ranges::any_of(flows, [](const FlowDelta& flow) {
+        return !flow.label.empty() || !flow.label_origin.empty();
+      })) {
     auto label = out.initLabel(n);
     auto origin = out.initLabelOrigin(n);
     for (unsigned i = 0; i < n; ++i) {

@@ -140,6 +140,16 @@ TEST(Codec, AReportOfAThousandFlowsWithTheirQueuePairsTakesAtMost40Kilobytes) {
   EXPECT_LE(bytes.size(), 40'000U);
 }
 
+// decode() takes this from a sender, so that encode() must not lose it.
+TEST(Codec, AnOriginThatNoLabelCameFromPasses) {
+  Report report = leaf_report(2, 2, 2);
+  report.flows[1].label_origin = "cgroup";
+  const Envelope envelope{"leaf1", 1, report};
+  const auto decoded = through(envelope);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, envelope);
+}
+
 // The kernel's table of flows holds 65,536.
 TEST(Codec, AReportOfAFullFlowTablePasses) {
   const Envelope envelope{"leaf1", 1, leaf_report(65'536, 4'096, 65'536)};
