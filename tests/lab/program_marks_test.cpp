@@ -107,8 +107,9 @@ TEST_P(FlowMarksOf, LeadEightQueuePairsOfOneFlowOverEightChosenUplinks) {
     // A number of packets of its own for each queue pair tells them apart.
     std::map<std::string, std::uint64_t> expected;
     for (int q = 0; q < kEight; ++q) {
-      m.host.send(port_of(q), 10 + q);
-      expected[Leaf::uplink((q + shift) % kEight + 1)] = static_cast<std::uint64_t>(10 + q);
+      const int packets = 10 + q;
+      m.host.send(port_of(q), packets);
+      expected[Leaf::uplink((q + shift) % kEight + 1)] = static_cast<std::uint64_t>(packets);
     }
     EXPECT_EQ(m.host.arrived(), expected);
   }
@@ -118,16 +119,19 @@ TEST(FlowMarks, ShowAsOneRuleAndOneMapOfFlowsForEachFamily) {
   Marked m;
   ASSERT_TRUE(m.agent.installs(spread(1, 2, 2)));
   const std::string shown = m.leaf.mark_table();
-  for (const char* part :
-       {"table inet heddle-205 {\n\tcomment \"heddle flow marks 2\"", "type ifname", "\"p1\"",
-        "\"p2\"", "type ipv4_addr . ipv4_addr . inet_service : mark",
-        "10.1.1.2 . 10.2.1.2 . 50000 : 0x00004970",
-        "type ipv6_addr . ipv6_addr . inet_service : mark",
-        "type filter hook prerouting priority -150; policy accept;",
-        "iifname @ports udp dport 4791 meta mark set ip saddr . ip daddr . udp sport map @flows "
+  const auto rule = [](std::string_view family, std::string_view map) {
+    return fmt::format(
+        "iifname @ports udp dport 4791 meta mark set {0} saddr . {0} daddr . udp sport map {1} "
         "comment \"heddle flow marks 2\"",
-        "iifname @ports udp dport 4791 meta mark set ip6 saddr . ip6 daddr . udp sport map @flows6 "
-        "comment \"heddle flow marks 2\""})
+        family, map);
+  };
+  for (const std::string& part : std::initializer_list<std::string>{
+           "table inet heddle-205 {\n\tcomment \"heddle flow marks 2\"", "type ifname", "\"p1\"",
+           "\"p2\"", "type ipv4_addr . ipv4_addr . inet_service : mark",
+           "10.1.1.2 . 10.2.1.2 . 50000 : 0x00004970",
+           "type ipv6_addr . ipv6_addr . inet_service : mark",
+           "type filter hook prerouting priority -150; policy accept;", rule("ip", "@flows"),
+           rule("ip6", "@flows6")})
     EXPECT_NE(shown.find(part), std::string::npos) << part << "\nin\n" << shown;
 }
 
