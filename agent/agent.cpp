@@ -250,13 +250,14 @@ void Agent::tell_link_changes() {
     cables_changed_ = cables_changed_ || neighbours != neighbours_;
     neighbours_ = std::move(neighbours);
   }
-  if (!links_changed_ && !newly_welcomed && !cables_changed_ &&
+  const bool asked = session_.take_link_request();
+  if (!links_changed_ && !newly_welcomed && !asked && !cables_changed_ &&
       programmer_.withdrawn() == told_withdrawn_)
     return;
   LinkChange change{
       .ports = own_ports(), .withdrawn = programmer_.withdrawn(), .neighbours = neighbours_};
   std::vector<PortStatus> ports = without_counters(change.ports);
-  if (newly_welcomed || std::exchange(cables_changed_, false) || ports != told_ports_ ||
+  if (newly_welcomed || asked || std::exchange(cables_changed_, false) || ports != told_ports_ ||
       change.withdrawn != told_withdrawn_) {
     told_ports_ = std::move(ports);
     told_withdrawn_ = change.withdrawn;

@@ -96,11 +96,15 @@ void Session::acknowledge(Acknowledgement acknowledgement) {
 }
 
 void Session::send_report(Report report) {
+  report.links = links_;
   if (welcomed_)
     send(std::move(report));
 }
 
 void Session::send_link_change(LinkChange change) {
+  // Not a number of an earlier life, whose last word may still be on its way.
+  links_ = (links_ == 0 ? config_.instance : links_) + 1;
+  change.state = links_;
   if (welcomed_)
     send(std::move(change));
 }
@@ -223,6 +227,12 @@ void Session::on(Time, const Switch& change) {
     off_until_restart_ = change.by;
   read_switch();
   owes_acknowledgement_ = true;
+}
+
+void Session::on(Time, const LinkRequest& request) {
+  log_debug("the coordinator asks for the links: it heard state {}, now is {}", request.have,
+            links_);
+  links_asked_ = true;
 }
 
 template <class Other>

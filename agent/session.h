@@ -16,6 +16,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/agent_store.h"
@@ -81,6 +82,7 @@ class Session {
   // To the coordinator, if it listens; else they are dropped.
   void acknowledge(Acknowledgement acknowledgement);
   void send_report(Report report);
+  // Later reports say that this is how things are, so that its loss shows.
   void send_link_change(LinkChange change);
 
   std::vector<Envelope> take_outbox();
@@ -88,6 +90,8 @@ class Session {
 
   // The coordinator waits for an acknowledgement although the tables may not change.
   bool owes_acknowledgement() const { return owes_acknowledgement_; }
+  // The coordinator asked how the links are since this was called last.
+  bool take_link_request() { return std::exchange(links_asked_, false); }
   // Welcomed on this connection and not refused since.
   bool welcomed() const { return welcomed_; }
   bool disabled() const { return disabled_; }
@@ -104,6 +108,7 @@ class Session {
   void on(Time now, const Snapshot& snapshot);
   void on(Time now, const Heartbeat& heartbeat);
   void on(Time now, const Switch& change);
+  void on(Time now, const LinkRequest& request);
   template <class Other>
   void on(Time now, const Other&);
 
@@ -148,6 +153,8 @@ class Session {
   // By whom: the switch was turned off but could not be kept.
   std::optional<std::string> off_until_restart_;
   bool owes_acknowledgement_{};
+  std::uint64_t links_{};  // the state that was told last; 0: none
+  bool links_asked_{};
 
   // What was wished for last: a plan, or nothing and why.
   bool wants_plan_{};

@@ -23,6 +23,8 @@
 #                      <------------------  PlanDiff when there is a new plan; answered by Acknowledgement
 #                      <------------------  Heartbeat every third of the lease or more often
 #     SnapshotRequest  ------------------>           when a diff's base or a heartbeat's digest is not ours
+#                      <------------------  LinkRequest when a report's `links` is not what was heard last;
+#                                                    answered by LinkChange
 #                      <------------------  Switch   answered by Acknowledgement
 #   command line
 #     Request          ------------------>
@@ -81,6 +83,7 @@ struct Envelope {
     switch @14 :Switch;
     request @15 :Request;
     reply @16 :Reply;
+    linkRequest @17 :LinkRequest;
   }
 }
 
@@ -265,6 +268,8 @@ struct Report {
   rdmaPorts @6 :List(RdmaPort);
   # At most 4,096.
   queuePairs @7 :QueuePairTable;
+  links @8 :UInt64;
+  # `state` of the LinkChange that says how links and routes are now; 0: not given.
 }
 
 struct RdmaPort {
@@ -391,6 +396,9 @@ struct LinkChange {
   neighbours @2 :List(LldpNeighbour);
   # What LLDP says stands at the other end of each port; at most 4,096. Absent where nothing is known of neighbours, as
   # without lldpd; empty where lldpd is asked and hears nobody.
+  state @3 :UInt64;
+  # The sender's number for this state, another one for each that it told. The receiver compares it with the `links` of
+  # reports, and with nothing else. 0: not given, by an agent that reports no `links` either.
 }
 
 struct LldpNeighbour {
@@ -480,6 +488,13 @@ struct Heartbeat {
   digest @1 :UInt64;
   lease @2 :UInt64;
   # As in Welcome.
+}
+
+struct LinkRequest {
+  # Asks for a LinkChange, after a report whose `links` is not the `state` that was heard last: one was lost, or was
+  # overtaken by an older one. Never sent to an agent whose reports have no `links`.
+  have @0 :UInt64;
+  # The state that was heard last; 0: none.
 }
 
 struct Switch {

@@ -152,6 +152,7 @@ struct Report {
   std::vector<PortStatus> ports;
   std::vector<RdmaPortCounts> rdma_ports{};
   std::vector<OpenQueuePair> queue_pairs{};
+  std::uint64_t links{};  // the state of the LinkChange that holds now; 0: not given
   bool operator==(const Report&) const = default;
 };
 
@@ -177,6 +178,7 @@ struct LinkChange {
   std::vector<PortStatus> ports;
   std::vector<Withdrawal> withdrawn;
   std::optional<std::vector<LldpNeighbour>> neighbours{};  // nothing: not known
+  std::uint64_t state{};  // the sender's number for it, another one for each; 0: not given
   bool operator==(const LinkChange&) const = default;
 };
 
@@ -219,6 +221,12 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
+// Asks for a LinkChange. Answered by one.
+struct LinkRequest {
+  std::uint64_t have{};  // the state heard last; 0: none
+  bool operator==(const LinkRequest&) const = default;
+};
+
 // The off switch, and back. Answered by an Acknowledgement.
 struct Switch {
   bool enable{};
@@ -242,7 +250,7 @@ struct Reply {
 };
 
 using Message = std::variant<Hello, Welcome, Refusal, Report, LinkChange, Acknowledgement, PlanDiff,
-                             Snapshot, SnapshotRequest, Heartbeat, Switch, Request, Reply>;
+                             Snapshot, SnapshotRequest, Heartbeat, Switch, Request, Reply, LinkRequest>;
 
 struct Envelope {
   std::string node;  // the sender's name; "coordinator" for the coordinator

@@ -226,14 +226,16 @@ Report read(ws::Report::Reader from) {
           .flows = read_flows(from.getFlows()),
           .ports = ports(from.getPorts()),
           .rdma_ports = read_all(from.getRdmaPorts(), kMaxPorts, "the list of RDMA ports"),
-          .queue_pairs = read_queue_pairs(from.getQueuePairs())};
+          .queue_pairs = read_queue_pairs(from.getQueuePairs()),
+          .links = from.getLinks()};
 }
 
 LinkChange read(ws::LinkChange::Reader from) {
   LinkChange change{
       .ports = ports(from.getPorts()),
       .withdrawn = read_all(from.getWithdrawn(), kMaxElements, "the list of withdrawals"),
-      .neighbours = {}};
+      .neighbours = {},
+      .state = from.getState()};
   if (from.hasNeighbours())
     change.neighbours = read_all(from.getNeighbours(), kMaxPorts, "the list of neighbours");
   return change;
@@ -289,6 +291,10 @@ Heartbeat read(ws::Heartbeat::Reader from) {
           .lease = lease(from.getLease())};
 }
 
+LinkRequest read(ws::LinkRequest::Reader from) {
+  return {.have = from.getHave()};
+}
+
 Switch read(ws::Switch::Reader from) {
   return {.enable = from.getEnable(), .by = people_text(from.getBy(), "who switches")};
 }
@@ -338,6 +344,8 @@ Message read_message(ws::Envelope::Reader from) {
       return read(from.getRequest());
     case ws::Envelope::REPLY:
       return read(from.getReply());
+    case ws::Envelope::LINK_REQUEST:
+      return read(from.getLinkRequest());
   }
   unknown_kind("the message");
 }

@@ -207,6 +207,7 @@ void put(ws::Envelope::Builder out, const Report& m) {
     put_all(report.initRdmaPorts(static_cast<unsigned>(m.rdma_ports.size())), m.rdma_ports);
   if (!m.queue_pairs.empty())
     put_queue_pairs(report.initQueuePairs(), m.queue_pairs);
+  report.setLinks(m.links);
 }
 
 void put(ws::Envelope::Builder out, const LinkChange& m) {
@@ -215,6 +216,11 @@ void put(ws::Envelope::Builder out, const LinkChange& m) {
   put_all(change.initWithdrawn(static_cast<unsigned>(m.withdrawn.size())), m.withdrawn);
   if (m.neighbours)
     put_all(change.initNeighbours(static_cast<unsigned>(m.neighbours->size())), *m.neighbours);
+  change.setState(m.state);
+}
+
+void put(ws::Envelope::Builder out, const LinkRequest& m) {
+  out.initLinkRequest().setHave(m.have);
 }
 
 void put(ws::Envelope::Builder out, const Acknowledgement& m) {

@@ -122,6 +122,7 @@ std::string Broadcast::foreign_key(const Sender& sender) {
 
 void Broadcast::disconnect(AgentState& agent, const std::string& why) {
   agent.connected = false;
+  agent.links_heard = 0;
   notices_({Notice::Level::warning, fmt::format("lost agent {}: {}", agent.name, why)});
 }
 
@@ -325,6 +326,13 @@ void Broadcast::reported(const std::string& node, const Report& report, Time now
   agent.report_number = report.number;
   ++agent.reports;
   agent.last_report = now;
+  // Sent before the report, so it was lost, or an older one came after it.
+  if (report.links != 0 && report.links != agent.links_heard)
+    send(agent, LinkRequest{.have = agent.links_heard});
+}
+
+void Broadcast::links_told(const std::string& node, const LinkChange& change) {
+  agents_.at(node).links_heard = change.state;
 }
 
 void Broadcast::publish(const RoutePlan& plan, Time now) {

@@ -76,6 +76,7 @@ struct AgentState {
   std::uint64_t reports{};
   std::uint64_t reports_lost{};
   std::uint64_t report_number{};
+  std::uint64_t links_heard{};  // LinkChange::state of the last; 0: none, or not to be trusted
   // What we sent it last, and whether that was confirmed.
   std::optional<NodePlan> sent;
   bool acknowledged{};
@@ -103,6 +104,7 @@ class Broadcast {
   void acknowledged(const std::string& node, const Acknowledgement& ack, Time now);
   void snapshot_requested(const std::string& node, const SnapshotRequest& request, Time now);
   void reported(const std::string& node, const Report& report, Time now);
+  void links_told(const std::string& node, const LinkChange& change);
 
   // From now on `plan` is what agents are to hold. Sends each its part, as a diff where its last
   // part is known. Until the first call agents are sent nothing, not even heartbeats: a coordinator

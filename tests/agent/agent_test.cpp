@@ -102,6 +102,36 @@ TEST_F(AgentTest, TellsLinksOnceItIsWelcomeAgain) {
   EXPECT_FALSE(told[0].ports[2].carrier);
 }
 
+// What the coordinator needs to find that a change was lost, and what it then gets.
+TEST_F(AgentTest, ReportsWhichStateOfTheLinksHoldsAndTellsItAgainWhenAsked) {
+  install();
+  node.run_for(seconds(1));
+  node.agent.kernel_changed(node.kernel.lose_carrier(FakeKernel::kUp2));
+  node.run_for(Duration{0});
+  const LinkChange lost = node.channel.take<LinkChange>().at(0);
+  EXPECT_NE(lost.state, 0U);
+  node.run_for(seconds(2));
+  std::size_t reports = 0;
+  for (const Envelope& envelope : node.channel.sent) {
+    EXPECT_FALSE(std::holds_alternative<LinkChange>(envelope.message)) << "nobody asked";
+    if (const auto* report = std::get_if<Report>(&envelope.message)) {
+      EXPECT_EQ(report->links, lost.state);
+      ++reports;
+    }
+  }
+  EXPECT_GE(reports, 2U);
+  node.channel.sent.clear();
+  node.say(LinkRequest{.have = lost.state - 1});
+  const std::vector<LinkChange> told = node.channel.take<LinkChange>();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_FALSE(told[0].ports[2].carrier);
+  EXPECT_NE(told[0].state, lost.state);
+  node.run_for(seconds(2));
+  const std::vector<Report> later = node.channel.take<Report>();
+  ASSERT_FALSE(later.empty());
+  EXPECT_EQ(later.back().links, told[0].state);
+}
+
 TEST_F(AgentTest, TellsItsNeighboursWhenTheyChangeAndWhenTheyAreNotKnownAnyMore) {
   install();
   node.cables.known = {{{"up1", "spine1", "d1", ""}}};

@@ -63,6 +63,26 @@ TEST_F(Cluster, ConvergesOverAChannelThatLosesAndReordersMessages) {
   }
 }
 
+// The far end of a cut cable is known by what other leaves' routing withdraws, which only changes
+// of links tell. All of these are lost; reports show it.
+TEST_F(Cluster, AsksForAChangeOfLinksThatWasLost) {
+  cluster.start();
+  settle();
+  cluster.advance(1s);
+  std::uint64_t asked = 0;
+  for (const auto& [name, agent] : cluster.agents)
+    asked += agent.link_requests;
+  EXPECT_EQ(asked, 0U) << "nothing was lost so far";
+  cluster.loss = 1;
+  cluster.cut(1, 2);
+  cluster.advance(1ms);
+  cluster.loss = 0;
+  ASSERT_TRUE(cluster.await(2 * cluster.settings.broadcast.report_interval + 500ms, [&] {
+    return cluster.converged() && cluster.measured().worst == 0.5;
+  })) << cluster.measured().worst;
+  EXPECT_EQ(cluster.agents.at("leaf3").link_requests, 1U) << "once is enough";
+}
+
 TEST_F(Cluster, InstallsANewPlanEverywhereWithin500MillisecondsOfALinkEvent) {
   cluster.longest_delay = 20ms;
   cluster.start();

@@ -125,9 +125,11 @@ struct FakeAgent {
   std::uint64_t report_number{};
   Time report_at{};
   std::uint64_t refusals{};
+  std::uint64_t link_requests{};
   std::uint64_t changes{};  // how often what is installed changed
   std::vector<PortStatus> ports;
   std::vector<Withdrawal> withdrawn;
+  std::uint64_t links{};       // the state that was told last
   std::string broken_port;     // pins to it cannot be installed
   std::string forbidden_port;  // its own configuration forbids pins of what comes in there
   bool can_steer{true};
@@ -412,7 +414,12 @@ class FakeCluster final : public MessagePort {
         coordinator->received(sender, {.node = sender.node, .sequence = 0, .message = message});
     });
   }
-  void tell_links(const FakeAgent& agent) { say(agent, LinkChange{agent.ports, agent.withdrawn}); }
+  void tell_links(FakeAgent& agent) {
+    say(agent, LinkChange{.ports = agent.ports,
+                          .withdrawn = agent.withdrawn,
+                          .neighbours = {},
+                          .state = ++agent.links});
+  }
 
   void turn() {
     const Time now = clock.now();
@@ -434,9 +441,6 @@ class FakeCluster final : public MessagePort {
       if (now >= agent.report_at) {
         agent.report_at += settings.broadcast.report_interval;
         report(agent);
-        // A lost change of links must not stay lost: the whole state is told again now and then.
-        if (agent.report_number % 5 == 0)
-          tell_links(agent);
       }
     }
     if (coordinator && now >= coordinator->next_deadline())
@@ -502,8 +506,10 @@ class FakeCluster final : public MessagePort {
                     bytes, at_leaf && path.up.valid() ? topology[path.up].leaf_port : ""));
       }
     }
-    say(agent, report_of(++agent.report_number, clock.now() - interval, interval, std::move(seen),
-                         agent.ports));
+    Report said = report_of(++agent.report_number, clock.now() - interval, interval,
+                            std::move(seen), agent.ports);
+    said.links = agent.links;
+    say(agent, std::move(said));
   }
 
   void deliver(FakeAgent& agent, const Message& message) {
@@ -541,6 +547,9 @@ class FakeCluster final : public MessagePort {
       if (!agent.plan || agent.plan->version != beat->version ||
           digest(agent.plan->pins) != beat->digest)
         say(agent, SnapshotRequest{agent.plan ? agent.plan->version : PlanVersion{}, "mismatch"});
+    } else if (std::holds_alternative<LinkRequest>(message)) {
+      ++agent.link_requests;
+      tell_links(agent);
     } else if (const auto* turned = std::get_if<Switch>(&message)) {
       agent.disabled = !turned->enable;
       agent.install();
