@@ -52,6 +52,42 @@ void hand_over(const Sighting& before, Time since, Subflow& flow) {
   flow.period.reset();
 }
 
+// Whether what it said last still holds.
+bool is_heard(const Observer& node, Time now) {
+  return now - node.last_report <= 3 * node.length[node.ordinal % kIntervals];
+}
+
+// The most direct observer has died, and `next` is believed now: what it counted since the other's
+// last report was sent, too. The interval that reaches back before that report is left out, as too
+// few is honest, and twice is not.
+void take_over(const Sighting& dead, const Sighting& next, Subflow& flow) {
+  const Observer& node = *next.observer;
+  Time begin = node.last_report;
+  for (std::uint64_t i = 0; i < kIntervals && i < node.ordinal; ++i) {
+    const std::uint64_t ordinal = node.ordinal - i;
+    begin -= node.length[ordinal % kIntervals];
+    if (begin < dead.observer->last_report)
+      break;
+    const std::uint64_t bytes = bytes_at(next, ordinal);
+    flow.bytes.value += bytes;
+    flow.bytes_variance += static_cast<double>(bytes) * next.variance_per_byte;
+  }
+  flow.onsets.clear();
+  flow.period.reset();
+}
+
+// Lets go of observers that are not heard any more, as long as another one is; one that comes back
+// comes as a new one.
+void forget_dead(Subflow& flow, Time now) {
+  const auto heard = std::ranges::find_if(flow.sightings, [now](const Sighting& sighting) {
+    return is_heard(*sighting.observer, now);
+  });
+  if (heard == flow.sightings.begin() || heard == flow.sightings.end())
+    return;
+  take_over(flow.sightings.front(), *heard, flow);
+  flow.sightings.erase(flow.sightings.begin(), heard);
+}
+
 }  // namespace
 
 FlowKey key_of(const WireKey& key) {
@@ -64,6 +100,12 @@ std::string to_string(const FlowKey& key) {
 }
 
 void FlowTable::add(const std::string& node, const Report& report, Time now) {
+  // Of an agent that is there and could not see: no silence, and no sighting either.
+  if (report.gap && report.flows.empty()) {
+    open_pairs_.add(node, report.queue_pairs, now);
+    host_ports_.add(node, report);
+    return;
+  }
   Observer& observer = nodes_[node];
   ++observer.ordinal;
   observer.length[observer.ordinal % kIntervals] = report.length;
@@ -102,6 +144,7 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
     return;
   }
 
+  forget_dead(flow, now);
   Sighting* sighting = find(flow, node);
   if (sighting == nullptr) {
     const bool seen_before = !flow.sightings.empty();
@@ -132,6 +175,9 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   std::uint64_t& current = sighting->bytes[observer.ordinal % kIntervals];
   const bool burst_begins = current == 0 && bytes_at(*sighting, observer.ordinal - 1) == 0;
   current += delta.bytes.value;
+  const auto error = static_cast<double>(delta.bytes_error.value);
+  if (delta.bytes.value > 0)
+    sighting->variance_per_byte = error * error / static_cast<double>(delta.bytes.value);
 
   if (delta.bytes.value > 0) {
     flow.last_active = flow.last_sent = now;
@@ -143,7 +189,6 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   if (sighting == &flow.sightings.front()) {
     flow.bytes += delta.bytes;
     // Samples of different intervals err independently of each other.
-    const auto error = static_cast<double>(delta.bytes_error.value);
     flow.bytes_variance += error * error;
     if (delta.bytes.value > 0 && burst_begins) {
       flow.burst_began = now - observer.length[observer.ordinal % kIntervals];
@@ -271,12 +316,9 @@ std::optional<Rate> FlowTable::rate(const Sighting& sighting) const {
 }
 
 std::optional<Rate> FlowTable::rate(const Subflow& flow, Time now) const {
-  for (const Sighting& sighting : flow.sightings) {
-    const Observer& node = *sighting.observer;
-    const Duration interval = node.length[node.ordinal % kIntervals];
-    if (now - node.last_report <= 3 * interval)
+  for (const Sighting& sighting : flow.sightings)
+    if (is_heard(*sighting.observer, now))
       return rate(sighting);
-  }
   return std::nullopt;
 }
 

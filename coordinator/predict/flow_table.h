@@ -57,7 +57,8 @@ struct Sighting {
   std::uint64_t first_ordinal{};  // of the node's reports
   std::uint64_t last_ordinal{};
   std::array<std::uint64_t, kIntervals> bytes{};
-  std::string source;  // of the node: "ebpf+rdma"
+  double variance_per_byte{};  // of what it estimated last
+  std::string source;          // of the node: "ebpf+rdma"
 };
 
 // The queue pair that sends a subflow, as its own machine knows it.

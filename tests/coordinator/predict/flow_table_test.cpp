@@ -263,5 +263,77 @@ TEST_F(FlowTableTest, SafetyRule7KeepsAFlowThatNobodySeesWithoutBytesOrRate) {
   EXPECT_TRUE(table.subflows().empty()) << "its queue pair has ended";
 }
 
+// The host's agent dies after 2 s. Its leaf, which has seen the same packets, is believed from then
+// on, once the host has missed three reports: its bytes since then are not lost meanwhile.
+TEST_F(FlowTableTest, TheNextObserverTakesOverWhereTheMostDirectOneDies) {
+  for (int i = 0; i < 2; ++i, pass())
+    for (const char* node : {"h1-1", "leaf1", "leaf2"})
+      report(node, {delta(key, 1000, node == std::string("leaf1") ? "up1" : "")});
+  EXPECT_EQ(only().bytes, Bytes{2000});
+  for (int i = 1; i <= 8; ++i, pass()) {
+    for (const char* node : {"leaf1", "leaf2"})
+      report(node, {delta(key, 1000, node == std::string("leaf1") ? "up1" : "")});
+    EXPECT_EQ(only().bytes, Bytes{i <= 3 ? 2000U : 2000U + 1000U * static_cast<unsigned>(i)}) << i;
+  }
+  EXPECT_EQ(only().sightings.front().node, "leaf1");
+  ASSERT_TRUE(table.volume(only()));
+  EXPECT_EQ(table.volume(only())->bytes, Bytes{10000});
+  EXPECT_FALSE(only().silent());
+  // It comes back, and nothing is counted twice.
+  for (int i = 0; i < 3; ++i, pass())
+    for (const char* node : {"leaf1", "h1-1"})
+      report(node, {delta(key, 1000, node == std::string("leaf1") ? "up1" : "")});
+  EXPECT_EQ(only().sightings.front().node, "h1-1");
+  EXPECT_EQ(only().bytes, Bytes{13000});
+}
+
+// Both die; the other leaf is the only one left.
+TEST_F(FlowTableTest, WhoeverIsLeftTakesOver) {
+  for (const char* node : {"h1-1", "leaf1", "leaf2"})
+    report(node, {delta(key, 1000)});
+  pass();
+  report("leaf1", {delta(key, 1000, "up1")});
+  report("leaf2", {delta(key, 1000)});
+  for (int i = 0; i < 6; ++i) {
+    pass();
+    report("leaf2", {delta(key, 1000)});
+  }
+  EXPECT_EQ(only().sightings.front().node, "leaf2");
+  EXPECT_EQ(only().sightings.size(), 1U);
+  EXPECT_EQ(only().bytes, Bytes{8000});
+}
+
+// What a leaf's samples only estimate stays an estimate: 3 intervals, each off by 30.
+TEST_F(FlowTableTest, WhoTakesOverBringsItsErrors) {
+  FlowDelta estimated = delta(key, 1000, "up1");
+  estimated.bytes_error = {30};
+  report("leaf1", {estimated});
+  report("h1-1", {delta(key, 1000)});
+  EXPECT_DOUBLE_EQ(only().bytes_variance, 0);
+  for (int i = 0; i < 4; ++i) {
+    pass();
+    report("leaf1", {estimated});
+  }
+  EXPECT_EQ(only().bytes, Bytes{5000});
+  EXPECT_NEAR(only().bytes_variance, 4 * 900, 1e-6);
+}
+
+// An agent whose source fails reports gaps: it does not see, which is no silence, and the leaf is
+// believed as if the agent had died.
+TEST_F(FlowTableTest, SafetyRule7AnObserverThatCannotSeeIsNoSilence) {
+  for (const char* node : {"h1-1", "leaf1"})
+    report(node, {delta(key, 1000)});
+  for (int i = 0; i < 5; ++i) {
+    pass();
+    Report blind = testing::report_of(++number, now, 1s, {});
+    blind.gap = true;
+    table.add("h1-1", blind, now + 1s);
+    EXPECT_FALSE(only().silent());
+    report("leaf1", {delta(key, 1000, "up1")});
+  }
+  EXPECT_EQ(only().sightings.front().node, "leaf1");
+  EXPECT_EQ(only().bytes, Bytes{6000});
+}
+
 }  // namespace
 }  // namespace heddle
