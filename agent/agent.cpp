@@ -269,8 +269,9 @@ void Agent::tell_link_changes() {
 }
 
 void Agent::send_outbox() {
+  const ReceiverReads reads{.columns_of_one = session_.columns_of_one()};
   for (const Envelope& envelope : session_.take_outbox()) {
-    if (const Result<void> sent = parts_.channel.send(encode(envelope)); !sent)
+    if (const Result<void> sent = parts_.channel.send(encode(envelope, reads)); !sent)
       log_debug("a message is lost: {}", sent.error().message);
   }
 }

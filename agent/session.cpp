@@ -38,6 +38,7 @@ void Session::start(Time now) {
 void Session::connected(Time now) {
   connected_ = true;
   welcomed_ = false;
+  columns_of_one_ = false;  // perhaps another coordinator, of another version
   refusal_.reset();
   snapshot_asked_.reset();
   sequence_ = 0;
@@ -133,6 +134,7 @@ void Session::on(Time, const Welcome& welcome) {
   welcomed_ = true;
   refusal_.reset();
   hello_due_.reset();
+  columns_of_one_ = welcome.columns_of_one;
   if (welcome.report_interval > Duration::zero())
     report_interval_ = welcome.report_interval;
   granted_lease_ = std::clamp(welcome.lease, Duration::zero(), config_.longest_lease);

@@ -96,6 +96,8 @@ class Session {
   bool welcomed() const { return welcomed_; }
   bool disabled() const { return disabled_; }
   Duration report_interval() const { return report_interval_; }
+  // What the coordinator said of itself.
+  bool columns_of_one() const { return columns_of_one_; }
   PlanVersion highest_seen() const { return highest_seen_; }
   std::optional<Time> lease_deadline() const { return lease_; }
   // "connected", "refused: ...", "no coordinator: ...": for people.
@@ -133,6 +135,7 @@ class Session {
 
   bool connected_{};
   bool welcomed_{};
+  bool columns_of_one_{};
   std::optional<Refusal> refusal_;
   std::string lost_reason_{"not connected yet"};
   std::optional<Time> hello_due_;

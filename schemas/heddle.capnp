@@ -197,6 +197,9 @@ struct PortStatus {
   rxBytes @3 :UInt64;
   speed @4 :UInt64;
   # Bits a second that the port has negotiated; 0 where that is not known, as without carrier.
+  counts @5 :List(PortCount);
+  # In a leaf's Report: what the port's driver counts of congestion (pause_sent, pause_received), as growth since the
+  # last reading that succeeded. At most 64. A counter that is not listed could not be observed.
 }
 
 struct EnforcerCapability {
@@ -287,7 +290,10 @@ struct RdmaPort {
   # it may work on in another. There are no counts then.
   counts @5 :List(PortCount);
   # At most 64. A counter that is not listed could not be observed, which is not zero: the driver has none, or it has
-  # reached its highest value and stands there.
+  # reached its highest value and stands there, or it was not read in this interval, as reading many takes long.
+  length @6 :UInt64;
+  # Nanoseconds in which the counts grew: from the reading before to the last one, which is longer than the report's
+  # interval where some intervals had no reading. 0: the report's own.
 }
 
 struct PortCount {
@@ -323,9 +329,10 @@ struct QueuePairTable {
 }
 
 struct FlowTable {
-  # Subflows, one a row, kept by columns: under Cap'n Proto's packing a row costs about 35 octets where a struct a
+  # Subflows, one a row, kept by columns: under Cap'n Proto's packing a row costs about 30 octets where a struct a
   # row would cost over 100. Every column has as many elements as `source`; a column of a later version may be empty
-  # instead, for "not given".
+  # instead, for "not given". One element in place of many says the same of every row; an agent writes that only to a
+  # coordinator whose Welcome has `columnsOfOne`.
   v4 @0 :List(UInt32);
   v6 @1 :List(UInt64);
   # The addresses, each once: number i is v4[i], or, from the size of v4 on, two elements of v6, high half first.
@@ -341,7 +348,7 @@ struct FlowTable {
   firstSeenBase @7 :Int64;
   firstSeen @8 :List(UInt64);
   # Nanoseconds since 1970 by the sender's clock: the base plus each element. Part of the subflow's identity, so
-  # it is the same in all its reports.
+  # it is the same in all its reports. Agents give it in steps of 2^24 ns (17 ms), whose low octets take no room.
   bytes @9 :List(UInt64);
   packets @10 :List(UInt64);
   messageLength @11 :List(UInt64);
@@ -448,6 +455,8 @@ struct Welcome {
   lease @2 :UInt64;
   # Nanoseconds, up to 24 h. Without a word from the coordinator for so long the agent removes every pin. Any message
   # from the coordinator that is not refused counts as a word.
+  columnsOfOne @3 :Bool;
+  # This coordinator reads a column of one element as one that says the same of every row; see FlowTable.
 }
 
 struct Refusal {

@@ -77,6 +77,8 @@ Result<FlowReading> FlowMerger::merge(Result<FlowReading> wire, const RdmaView& 
   for (auto& [key, owner] : owners_)
     owner.seen = false;
 
+  // Looking takes rests, in which queue pairs go on sending and their counters were not read.
+  const bool rests = looked_ == rdma.looked;
   for (const KnownQueuePair& pair : rdma.queue_pairs) {
     if (std::ranges::binary_search(joined, &pair))
       continue;
@@ -104,10 +106,12 @@ Result<FlowReading> FlowMerger::merge(Result<FlowReading> wire, const RdmaView& 
                             .local_qpn = pair.qpn,
                             .pid = pair.pid,
                             .peer = pair.origin,
-                            .unobservable = !pair.bytes,
+                            .unobservable = !pair.bytes || rests,
                             .seen_by = kName});
   }
   merged.rdma_ports = rdma.ports;
+  merged.rdma_looked = rdma.looked;
+  looked_ = rdma.looked;
   return merged;
 }
 

@@ -1,15 +1,16 @@
 // Joins what several sources see of one host's traffic into one reading. A subflow is known by its
 // wire key; the queue pair that sends it joins it as attributes. One subflow seen twice is one: of
 // its bytes the more direct source is believed, in this order: the packets themselves, the queue
-// pair's own counter; else they are unobservable. A connected queue pair that no packet was seen of
-// is a subflow of its own where its peer is known, and otherwise left to the coordinator, which may
-// know the other end.
+// pair's own counter where it was read again; else they are unobservable. A connected queue pair
+// that no packet was seen of is a subflow of its own where its peer is known, and otherwise left to
+// the coordinator, which may know the other end.
 //
 // Pure. One thread; lives as long as its source.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class FlowMerger {
   void own(FlowCounter& flow, const KnownQueuePair& pair);
 
   std::map<PortSubflowKey, Owner> owners_;
+  std::optional<Time> looked_;  // of the view before
 };
 
 }  // namespace heddle

@@ -163,6 +163,7 @@ const RdmaInventory::Incarnation& RdmaInventory::incarnation(const PairKey& key,
 RdmaView RdmaInventory::update(const RdmaLook& look, Time now) {
   RdmaView view;
   view.gap = look.incomplete;
+  view.looked = now;
   const Tables tables(look);
   ++looks_;
   view.queue_pairs.reserve(look.queue_pairs.size());

@@ -43,6 +43,7 @@ struct RdmaView {
   std::vector<KnownQueuePair> queue_pairs;  // by device and number
   std::vector<RdmaPortReading> ports;       // by device and port
   bool gap{};                               // queue pairs may be missing
+  Time looked;                              // when all this was so
 };
 
 class RdmaInventory {

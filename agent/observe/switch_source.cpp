@@ -3,6 +3,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "agent/observe/pauses.h"
+
 namespace heddle {
 
 std::vector<SourceCapability> SwitchSource::probe() {
@@ -49,6 +51,18 @@ void SwitchSource::add(const FlowCounter& flow, const Growth& growth, const std:
 }
 
 Result<FlowReading> SwitchSource::read(Time now) {
+  Result<FlowReading> reading = join(now);
+  if (!reading)
+    return reading;
+  for (const std::string& port : ports_) {
+    const Result<std::vector<NamedCount>> counts = statistics_.statistics(port);
+    reading->interfaces.push_back(
+        {port, counts ? pause_counters(*counts) : std::vector<CounterValue>{}});
+  }
+  return reading;
+}
+
+Result<FlowReading> SwitchSource::join(Time now) {
   Result<FlowReading> packets = packets_.read(now);
   const Result<FlowReading> samples = samples_.read(now);
   if (!packets && !samples)

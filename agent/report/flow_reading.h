@@ -61,6 +61,13 @@ struct RdmaPortReading {
   bool operator==(const RdmaPortReading&) const = default;
 };
 
+// What the driver of a network interface counts of congestion.
+struct InterfaceReading {
+  std::string name;
+  std::vector<CounterValue> counters;  // those that can be observed now
+  bool operator==(const InterfaceReading&) const = default;
+};
+
 struct FlowReading {
   std::string source;  // the flow source's name
   // Since the last reading some packets passed that could not be counted: flows may be missing from
@@ -68,7 +75,9 @@ struct FlowReading {
   bool gap{};
   std::vector<FlowCounter> flows;  // in no particular order
   std::vector<RdmaPortReading> rdma_ports{};
+  Time rdma_looked{};  // when those were read, which may have been for an earlier reading already
   std::vector<OpenQueuePair> queue_pairs{};
+  std::vector<InterfaceReading> interfaces{};  // of a leaf
 };
 
 }  // namespace heddle

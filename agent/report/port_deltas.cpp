@@ -1,5 +1,6 @@
 #include "agent/report/port_deltas.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace heddle {
@@ -22,7 +23,10 @@ PortCount growth(const CounterValue& now, std::uint64_t before) {
 
 }  // namespace
 
-std::vector<RdmaPortCounts> PortDeltas::since_last(const std::vector<RdmaPortReading>& ports) {
+std::vector<RdmaPortCounts> PortDeltas::since_last(const std::vector<RdmaPortReading>& ports,
+                                                   Time read) {
+  const bool again = read_ == read;
+  const Duration length = read_ ? read - *read_ : Duration{};  // 0: not read since
   std::vector<RdmaPortCounts> result;
   std::map<Key, std::uint64_t> now;
   for (const RdmaPortReading& port : ports) {
@@ -34,14 +38,31 @@ std::vector<RdmaPortCounts> PortDeltas::since_last(const std::vector<RdmaPortRea
                           .counts = {}};
     for (const CounterValue& counter : port.counters) {
       Key key{port.guid, port.port, counter.name};
-      if (const auto last = before_.find(key); last != before_.end())
+      if (const auto last = before_.find(key); last != before_.end() && !again)
         counts.counts.push_back(growth(counter, last->second));
       now.emplace(std::move(key), counter.value);
     }
+    counts.length = length;  // also where there is nothing to read: somebody looked
     result.push_back(std::move(counts));
   }
   before_ = std::move(now);
+  read_ = read;
   return result;
+}
+
+void InterfaceDeltas::since_last(const std::vector<InterfaceReading>& interfaces,
+                                 std::vector<PortStatus>& ports) {
+  std::map<std::pair<std::string, std::string>, std::uint64_t> now;
+  for (const InterfaceReading& interface : interfaces) {
+    const auto port = std::ranges::find(ports, interface.name, &PortStatus::name);
+    for (const CounterValue& counter : interface.counters) {
+      std::pair key{interface.name, counter.name};
+      if (const auto last = before_.find(key); last != before_.end() && port != ports.end())
+        port->counts.push_back(growth(counter, last->second));
+      now.emplace(std::move(key), counter.value);
+    }
+  }
+  before_ = std::move(now);
 }
 
 }  // namespace heddle

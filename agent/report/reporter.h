@@ -41,6 +41,7 @@ class Reporter {
 
   std::unordered_map<PortSubflowKey, Previous, SubflowKeyHash> previous_;
   PortDeltas ports_;
+  InterfaceDeltas interfaces_;
   std::uint64_t next_number_{1};
   std::uint64_t round_{};
   Time begin_;

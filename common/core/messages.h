@@ -18,12 +18,22 @@ enum class Role : std::uint8_t { host, leaf, spine, cli };
 // An agent in `observe` never programs anything, whatever it is sent.
 enum class Mode : std::uint8_t { observe, program };
 
+// How much a counter of a port grew in one interval.
+struct PortCount {
+  std::string name;  // "tx_bytes"; see schemas/heddle.capnp
+  std::uint64_t value{};
+  bool reset{};  // it went back: a lower bound
+  bool operator==(const PortCount&) const = default;
+};
+
 struct PortStatus {
   std::string name;
   bool carrier{};
   std::uint64_t tx_bytes{};  // since boot; the coordinator takes differences
   std::uint64_t rx_bytes{};
   Rate speed{};  // negotiated; 0: not known
+  // In a leaf's reports, of congestion. A counter that is not listed could not be observed.
+  std::vector<PortCount> counts{};
   bool operator==(const PortStatus&) const = default;
 };
 
@@ -72,6 +82,7 @@ struct Welcome {
   PlanVersion version;
   Duration report_interval{};
   Duration lease{};
+  bool columns_of_one{};  // what a sender of reports may write; see schemas/heddle.capnp
   bool operator==(const Welcome&) const = default;
 };
 
@@ -122,14 +133,6 @@ struct OpenQueuePair {
   auto operator<=>(const OpenQueuePair&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-// How much a counter of an RDMA port grew in one interval.
-struct PortCount {
-  std::string name;  // "tx_bytes"; see schemas/heddle.capnp
-  std::uint64_t value{};
-  bool reset{};  // it went back: a lower bound
-  bool operator==(const PortCount&) const = default;
-};
-
 // What an RDMA port counted in one interval. A counter that is not listed could not be observed.
 struct RdmaPortCounts {
   std::string device;  // "mlx5_0"
@@ -140,6 +143,7 @@ struct RdmaPortCounts {
   // in another one.
   bool hidden{};
   std::vector<PortCount> counts;
+  Duration length{};  // in which they grew; 0: the report's
   bool operator==(const RdmaPortCounts&) const = default;
 };
 

@@ -98,11 +98,6 @@ Pin read(ws::Pin::Reader from) {
           people_text(from.getReason(), "a pin's reason")};
 }
 
-PortStatus read(ws::PortStatus::Reader from) {
-  return {port_name(from.getName()), from.getCarrier(), from.getTxBytes(), from.getRxBytes(),
-          Rate{static_cast<double>(from.getSpeed())}};
-}
-
 PortCount read(ws::PortCount::Reader from) {
   return {name(from.getName(), "a counter's name"), from.getValue(), from.getReset()};
 }
@@ -164,8 +159,9 @@ PinFailure read(ws::PinFailure::Reader from) {
   return failure;
 }
 
-// It reads a list itself.
+// They read lists themselves.
 RdmaPortCounts read(ws::RdmaPort::Reader from);
+PortStatus read(ws::PortStatus::Reader from);
 
 template <class List>
 auto read_all(List list, std::size_t max, const char* field) {
@@ -183,7 +179,17 @@ RdmaPortCounts read(ws::RdmaPort::Reader from) {
           .netdev = from.getNetdev().size() == 0 ? std::string{} : port_name(from.getNetdev()),
           .guid = from.getGuid(),
           .hidden = from.getHidden(),
-          .counts = read_all(from.getCounts(), kMaxCapabilities, "an RDMA port's counters")};
+          .counts = read_all(from.getCounts(), kMaxCapabilities, "an RDMA port's counters"),
+          .length = any_duration(from.getLength(), "the time in which counters grew")};
+}
+
+PortStatus read(ws::PortStatus::Reader from) {
+  return {port_name(from.getName()),
+          from.getCarrier(),
+          from.getTxBytes(),
+          from.getRxBytes(),
+          Rate{static_cast<double>(from.getSpeed())},
+          read_all(from.getCounts(), kMaxCapabilities, "a port's counters")};
 }
 
 std::vector<PortStatus> ports(capnp::List<ws::PortStatus>::Reader list) {
@@ -210,7 +216,8 @@ Welcome read(ws::Welcome::Reader from) {
   return {.version = read(from.getVersion()),
           .report_interval = duration(from.getReportInterval(), kShortestReportInterval,
                                       kLongestReportInterval, "the report interval"),
-          .lease = lease(from.getLease())};
+          .lease = lease(from.getLease()),
+          .columns_of_one = from.getColumnsOfOne()};
 }
 
 Refusal read(ws::Refusal::Reader from) {

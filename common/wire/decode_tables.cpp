@@ -62,18 +62,31 @@ struct Dictionary {
   }
 };
 
-// Every column of a table has a row for each of the first one's.
+// A column, or one element that says the same of every row.
+template <class List>
+class Column {
+ public:
+  explicit Column(List list) : list_(list) {}
+  bool given() const { return list_.size() != 0; }
+  auto operator[](unsigned row) const { return list_[list_.size() == 1 ? 0 : row]; }
+
+ private:
+  List list_;
+};
+
+// Every column of a table has a row for each of the first one's, or one for all.
 struct Columns {
   unsigned rows;
   template <class List>
-  List operator()(List list) const {
-    require(list.size() == rows, "a column of a table", "has another length than the first");
-    return list;
+  Column<List> operator()(List list) const {
+    require(list.size() == rows || (list.size() == 1 && rows > 0), "a column of a table",
+            "has another length than the first");
+    return Column<List>(list);
   }
   // One that came later, and that senders leave out where it says nothing.
   template <class List>
-  List later(List list) const {
-    return list.size() == 0 ? list : (*this)(list);
+  Column<List> later(List list) const {
+    return list.size() == 0 ? Column<List>(list) : (*this)(list);
   }
 };
 
@@ -93,21 +106,22 @@ class SenderColumns {
         unobservable_(column.later(from.getUnobservable())) {}
 
   void fill(unsigned row, FlowDelta& flow) const {
-    if (local_qpn_.size() != 0)
+    if (local_qpn_.given())
       flow.local_qpn = queue_pair(local_qpn_[row]);
-    if (process_.size() != 0 && process_[row] != 0) {
+    if (process_.given() && process_[row] != 0) {
       require(process_[row] <= pids_.size(), "a flow's process", "is not in its table");
       flow.pid = pids_[process_[row] - 1];
     }
-    if (peer_.size() != 0)
+    if (peer_.given())
       flow.peer = enumerant(peer_[row], PeerOrigin::inferred, "how a peer is known");
-    flow.unobservable = unobservable_.size() != 0 && unobservable_[row];
+    flow.unobservable = unobservable_.given() && unobservable_[row];
   }
 
  private:
-  capnp::List<std::uint32_t>::Reader local_qpn_, process_, pids_;
-  capnp::List<ws::Peer>::Reader peer_;
-  capnp::List<bool>::Reader unobservable_;
+  Column<capnp::List<std::uint32_t>::Reader> local_qpn_, process_;
+  capnp::List<std::uint32_t>::Reader pids_;
+  Column<capnp::List<ws::Peer>::Reader> peer_;
+  Column<capnp::List<bool>::Reader> unobservable_;
 };
 
 }  // namespace
@@ -129,7 +143,8 @@ std::vector<FlowDelta> read_flows(ws::FlowTable::Reader from) {
   const auto reset = column(from.getReset());
   const auto bytes_error = column.later(from.getBytesError());
   const auto label = column.later(from.getLabel());
-  const auto label_origin = label.size() == 0 ? label : column(from.getLabelOrigin());
+  const auto label_origin = column.later(from.getLabelOrigin());
+  require(label.given() == label_origin.given(), "a column of labels", "has another length");
   const SenderColumns sender(from, column);
   const Dictionary dictionary(from);
   const std::int64_t base = from.getFirstSeenBase();
@@ -155,9 +170,9 @@ std::vector<FlowDelta> read_flows(ws::FlowTable::Reader from) {
     require(flow.out_port.size() <= kMaxPortBytes, "a port's name", "is too long");
     flow.source = dictionary.name_of(seen_by[i]);
     flow.reset = reset[i];
-    if (bytes_error.size() != 0)
+    if (bytes_error.given())
       flow.bytes_error = Bytes{bytes_error[i]};
-    if (label.size() != 0) {
+    if (label.given()) {
       flow.label = dictionary.name_of(label[i]);
       flow.label_origin = dictionary.name_of(label_origin[i]);
     }

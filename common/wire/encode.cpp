@@ -94,14 +94,6 @@ void put(ws::Pin::Builder out, const Pin& pin) {
   out.setReason(text(cut(pin.reason)));
 }
 
-void put(ws::PortStatus::Builder out, const PortStatus& port) {
-  out.setName(text(port.name));
-  out.setCarrier(port.carrier);
-  out.setTxBytes(port.tx_bytes);
-  out.setRxBytes(port.rx_bytes);
-  out.setSpeed(static_cast<std::uint64_t>(port.speed.bits_per_second));
-}
-
 void put(ws::LldpNeighbour::Builder out, const LldpNeighbour& neighbour) {
   out.setPort(text(neighbour.port));
   out.setNode(text(neighbour.node));
@@ -146,8 +138,9 @@ void put(ws::PortCount::Builder out, const PortCount& count) {
   out.setReset(count.reset);
 }
 
-// It puts a list itself.
+// They put lists themselves.
 void put(ws::RdmaPort::Builder out, const RdmaPortCounts& port);
+void put(ws::PortStatus::Builder out, const PortStatus& port);
 
 template <class List, class Items>
 void put_all(List list, const Items& items) {
@@ -162,6 +155,17 @@ void put(ws::RdmaPort::Builder out, const RdmaPortCounts& port) {
   out.setGuid(port.guid);
   out.setHidden(port.hidden);
   put_all(out.initCounts(static_cast<unsigned>(port.counts.size())), port.counts);
+  out.setLength(nanoseconds(port.length));
+}
+
+void put(ws::PortStatus::Builder out, const PortStatus& port) {
+  out.setName(text(port.name));
+  out.setCarrier(port.carrier);
+  out.setTxBytes(port.tx_bytes);
+  out.setRxBytes(port.rx_bytes);
+  out.setSpeed(static_cast<std::uint64_t>(port.speed.bits_per_second));
+  if (!port.counts.empty())
+    put_all(out.initCounts(static_cast<unsigned>(port.counts.size())), port.counts);
 }
 
 void put(ws::Envelope::Builder out, const Hello& m) {
@@ -187,6 +191,7 @@ void put(ws::Envelope::Builder out, const Welcome& m) {
   put(welcome.initVersion(), m.version);
   welcome.setReportInterval(nanoseconds(m.report_interval));
   welcome.setLease(nanoseconds(m.lease));
+  welcome.setColumnsOfOne(m.columns_of_one);
 }
 
 void put(ws::Envelope::Builder out, const Refusal& m) {
@@ -195,14 +200,14 @@ void put(ws::Envelope::Builder out, const Refusal& m) {
   refusal.setReason(text(cut(m.reason)));
 }
 
-void put(ws::Envelope::Builder out, const Report& m) {
+void put(ws::Envelope::Builder out, const Report& m, ReceiverReads receiver) {
   auto report = out.initReport();
   report.setNumber(m.number);
   report.setBegin(nanoseconds(m.begin.time_since_epoch()));
   report.setLength(nanoseconds(m.length));
   report.setGap(m.gap);
   put_all(report.initPorts(static_cast<unsigned>(m.ports.size())), m.ports);
-  put_flows(report.initFlows(), m.flows);
+  put_flows(report.initFlows(), m.flows, receiver.columns_of_one);
   if (!m.rdma_ports.empty())
     put_all(report.initRdmaPorts(static_cast<unsigned>(m.rdma_ports.size())), m.rdma_ports);
   if (!m.queue_pairs.empty())
@@ -290,14 +295,21 @@ void put(ws::Envelope::Builder out, const Reply& m) {
 
 }  // namespace
 
-std::vector<std::byte> encode(const Envelope& envelope) {
+std::vector<std::byte> encode(const Envelope& envelope, ReceiverReads receiver) {
   capnp::MallocMessageBuilder message;
   auto root = message.initRoot<ws::Envelope>();
   root.setProtocol(kProtocolVersion);
   root.setLeast(1);
   root.setNode(text(envelope.node));
   root.setSequence(envelope.sequence);
-  std::visit([&](const auto& m) { put(root, m); }, envelope.message);
+  std::visit(
+      [&](const auto& m) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Report>)
+          put(root, m, receiver);
+        else
+          put(root, m);
+      },
+      envelope.message);
 
   kj::VectorOutputStream stream;
   capnp::writePackedMessage(stream, message);

@@ -73,14 +73,53 @@ class Dictionary {
   std::unordered_map<std::string, std::uint32_t> name_number_;
 };
 
-// What is said of the senders' own queue pairs; a column that would say nothing is left out.
-void put_senders(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) {
-  const auto n = static_cast<unsigned>(flows.size());
-  if (std::ranges::any_of(flows, [](const FlowDelta& flow) { return flow.local_qpn != 0; })) {
-    auto local_qpn = out.initLocalQpn(n);
-    for (unsigned i = 0; i < n; ++i)
-      local_qpn.set(i, flows[i].local_qpn);
+// Writes columns of a table, each by what makes the list of so many elements and what a row says.
+class ColumnWriter {
+ public:
+  ColumnWriter(const std::vector<FlowDelta>& flows, bool columns_of_one)
+      : flows_(flows), columns_of_one_(columns_of_one) {}
+
+  template <class Init, class Value>
+  void operator()(Init init, Value value) const {
+    const bool alike =
+        columns_of_one_ && flows_.size() > 1 &&
+        std::ranges::all_of(flows_, [&, first = value(flows_.front())](const FlowDelta& flow) {
+          return value(flow) == first;
+        });
+    write(init, value, alike ? 1U : static_cast<unsigned>(flows_.size()));
   }
+  // In full, as the number of its elements is the number of rows.
+  template <class Init, class Value>
+  void whole(Init init, Value value) const {
+    write(init, value, static_cast<unsigned>(flows_.size()));
+  }
+  // One that is left out where no row says anything.
+  template <class Init, class Value>
+  void later(Init init, Value value) const {
+    const auto says = [&value](const FlowDelta& flow) {
+      return value(flow) != decltype(value(flow)){};
+    };
+    if (std::ranges::any_of(flows_, says))
+      (*this)(init, value);
+  }
+
+ private:
+  template <class Init, class Value>
+  void write(Init init, Value value, unsigned rows) const {
+    auto column = init(rows);
+    for (unsigned i = 0; i < rows; ++i)
+      column.set(i, value(flows_[i]));
+  }
+
+  const std::vector<FlowDelta>& flows_;
+  bool columns_of_one_;
+};
+
+// What is said of the senders' own queue pairs.
+void put_senders(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows,
+                 const ColumnWriter& column) {
+  column.later([&](unsigned n) { return out.initLocalQpn(n); },
+               [](const FlowDelta& flow) { return flow.local_qpn; });
   std::unordered_map<std::uint32_t, std::uint32_t> numbers;
   std::vector<std::uint32_t> known;
   for (const FlowDelta& flow : flows) {
@@ -92,25 +131,19 @@ void put_senders(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows
     auto pids = out.initPids(static_cast<unsigned>(known.size()));
     for (unsigned i = 0; i < pids.size(); ++i)
       pids.set(i, known[i]);
-    auto process = out.initProcess(n);
-    for (unsigned i = 0; i < n; ++i)
-      process.set(i, flows[i].pid == 0 ? 0 : numbers.at(flows[i].pid));
   }
-  if (std::ranges::any_of(flows, [](const FlowDelta& f) { return f.peer != PeerOrigin::wire; })) {
-    auto peer = out.initPeer(n);
-    for (unsigned i = 0; i < n; ++i)
-      peer.set(i, static_cast<ws::Peer>(flows[i].peer));
-  }
-  if (std::ranges::any_of(flows, &FlowDelta::unobservable)) {
-    auto unobservable = out.initUnobservable(n);
-    for (unsigned i = 0; i < n; ++i)
-      unobservable.set(i, flows[i].unobservable);
-  }
+  column.later([&](unsigned n) { return out.initProcess(n); },
+               [&](const FlowDelta& flow) { return flow.pid == 0 ? 0U : numbers.at(flow.pid); });
+  column.later([&](unsigned n) { return out.initPeer(n); },
+               [](const FlowDelta& flow) { return static_cast<ws::Peer>(flow.peer); });
+  column.later([&](unsigned n) { return out.initUnobservable(n); },
+               [](const FlowDelta& flow) { return flow.unobservable; });
 }
 
 }  // namespace
 
-void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) {
+void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows,
+               bool columns_of_one) {
   Dictionary dictionary;
   std::int64_t base = flows.empty() ? 0 : std::numeric_limits<std::int64_t>::max();
   for (const FlowDelta& flow : flows) {
@@ -125,52 +158,45 @@ void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows) 
   dictionary.put_into(out);
   out.setFirstSeenBase(base);
 
-  const auto n = static_cast<unsigned>(flows.size());
-  auto source = out.initSource(n);
-  auto destination = out.initDestination(n);
-  auto source_port = out.initSourcePort(n);
-  auto dest_qpn = out.initDestQpn(n);
-  auto first_seen = out.initFirstSeen(n);
-  auto bytes = out.initBytes(n);
-  auto packets = out.initPackets(n);
-  auto message_length = out.initMessageLength(n);
-  auto out_port = out.initOutPort(n);
-  auto seen_by = out.initSeenBy(n);
-  auto reset = out.initReset(n);
-  for (unsigned i = 0; i < n; ++i) {
-    const FlowDelta& flow = flows[i];
-    source.set(i, dictionary.number(flow.key.source));
-    destination.set(i, dictionary.number(flow.key.destination));
-    source_port.set(i, flow.key.source_port);
-    dest_qpn.set(i, flow.key.dest_qpn);
-    // Unsigned, because the difference of two signed times may not fit a signed one.
-    first_seen.set(i, static_cast<std::uint64_t>(flow.key.first_seen.time_since_epoch().count()) -
-                          static_cast<std::uint64_t>(base));
-    bytes.set(i, flow.bytes.value);
-    packets.set(i, flow.packets);
-    message_length.set(i, flow.message_length.value);
-    out_port.set(i, dictionary.number(flow.out_port));
-    seen_by.set(i, dictionary.number(flow.source));
-    reset.set(i, flow.reset);
-  }
+  const ColumnWriter column(flows, columns_of_one);
+  column.whole([&](unsigned n) { return out.initSource(n); },
+               [&](const FlowDelta& flow) { return dictionary.number(flow.key.source); });
+  column([&](unsigned n) { return out.initDestination(n); },
+         [&](const FlowDelta& flow) { return dictionary.number(flow.key.destination); });
+  column([&](unsigned n) { return out.initSourcePort(n); },
+         [](const FlowDelta& flow) { return flow.key.source_port; });
+  column([&](unsigned n) { return out.initDestQpn(n); },
+         [](const FlowDelta& flow) { return flow.key.dest_qpn; });
+  // Unsigned, because the difference of two signed times may not fit a signed one.
+  column([&](unsigned n) { return out.initFirstSeen(n); },
+         [base](const FlowDelta& flow) {
+           return static_cast<std::uint64_t>(flow.key.first_seen.time_since_epoch().count()) -
+                  static_cast<std::uint64_t>(base);
+         });
+  column([&](unsigned n) { return out.initBytes(n); },
+         [](const FlowDelta& flow) { return flow.bytes.value; });
+  column([&](unsigned n) { return out.initPackets(n); },
+         [](const FlowDelta& flow) { return flow.packets; });
+  column([&](unsigned n) { return out.initMessageLength(n); },
+         [](const FlowDelta& flow) { return flow.message_length.value; });
+  column([&](unsigned n) { return out.initOutPort(n); },
+         [&](const FlowDelta& flow) { return dictionary.number(flow.out_port); });
+  column([&](unsigned n) { return out.initSeenBy(n); },
+         [&](const FlowDelta& flow) { return dictionary.number(flow.source); });
+  column([&](unsigned n) { return out.initReset(n); },
+         [](const FlowDelta& flow) { return flow.reset; });
   // Most sources count, and most nodes label nothing: such a report says nothing of either.
-  if (std::ranges::any_of(flows,
-                          [](const FlowDelta& flow) { return flow.bytes_error.value != 0; })) {
-    auto error = out.initBytesError(n);
-    for (unsigned i = 0; i < n; ++i)
-      error.set(i, flows[i].bytes_error.value);
-  }
+  column.later([&](unsigned n) { return out.initBytesError(n); },
+               [](const FlowDelta& flow) { return flow.bytes_error.value; });
   if (std::ranges::any_of(flows, [](const FlowDelta& flow) {
         return !flow.label.empty() || !flow.label_origin.empty();
       })) {
-    auto label = out.initLabel(n);
-    auto origin = out.initLabelOrigin(n);
-    for (unsigned i = 0; i < n; ++i) {
-      label.set(i, dictionary.number(flows[i].label));
-      origin.set(i, dictionary.number(flows[i].label_origin));
-    }
+    column([&](unsigned n) { return out.initLabel(n); },
+           [&](const FlowDelta& flow) { return dictionary.number(flow.label); });
+    column([&](unsigned n) { return out.initLabelOrigin(n); },
+           [&](const FlowDelta& flow) { return dictionary.number(flow.label_origin); });
   }
-  put_senders(out, flows);
+  put_senders(out, flows, column);
 }
 
 void put_queue_pairs(ws::QueuePairTable::Builder out, const std::vector<OpenQueuePair>& pairs) {

@@ -17,7 +17,9 @@ namespace ws = schema;
 std::uint32_t v4_number(const IpAddress& address);
 std::uint64_t v6_half(const IpAddress& address, std::size_t first_octet);
 
-void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows);
+// `columns_of_one`: whether the receiver reads one element in place of many that are alike.
+void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows,
+               bool columns_of_one);
 void put_queue_pairs(ws::QueuePairTable::Builder out, const std::vector<OpenQueuePair>& pairs);
 
 }  // namespace heddle::wire

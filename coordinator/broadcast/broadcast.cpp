@@ -100,12 +100,17 @@ void Broadcast::refuse(const Sender& sender, Errc code, std::string reason, Time
   (void)port_.send(sender.route, Refusal{.code = code, .reason = std::move(reason)});
 }
 
+Welcome Broadcast::welcome() const {
+  return {.version = reign_.version(),
+          .report_interval = config_.report_interval,
+          .lease = config_.lease,
+          .columns_of_one = true};
+}
+
 void Broadcast::reconfigure(BroadcastConfig config) {
   config_ = config;
   for (auto& [name, agent] : agents_)
-    send(agent, Welcome{.version = reign_.version(),
-                        .report_interval = config_.report_interval,
-                        .lease = config_.lease});
+    send(agent, welcome());
 }
 
 // Why the sender's key does not make it the agent that it says it is; empty if it does.
@@ -219,9 +224,7 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
   }
   agent.switch_at = now;
 
-  send(agent, Welcome{.version = reign_.version(),
-                      .report_interval = config_.report_interval,
-                      .lease = config_.lease});
+  send(agent, welcome());
   // In a new epoch the plan is about to be published again.
   if (published_ && epoch == reign_.version().epoch) {
     const NodePlan part = part_of(sender.node);

@@ -147,6 +147,7 @@ class Broadcast {
   void send_part(AgentState& agent, bool as_snapshot, Time now);
   void refuse(const Sender& sender, Errc code, std::string reason, Time now);
   static std::string foreign_key(const Sender& sender);
+  Welcome welcome() const;
   void disconnect(AgentState& agent, const std::string& why);
   bool alive_elsewhere(AgentState& agent, const Sender& sender, Time now);
   bool believable(const Sender& sender, PlanVersion held, Time now);

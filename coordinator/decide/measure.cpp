@@ -43,13 +43,15 @@ Rates rates_of(const Subflow& flow, Time since) {
     begin -= length;
     if (begin < since)
       break;
+    if (ordinal > sighting.counted_until())
+      continue;
     if (seen < kMeanIntervals) {
       all += at(ordinal);
       all_time += length;
       ++seen;
     }
     // An interval at either end of a burst holds a part of the pause.
-    if (inner_seen < kBurstIntervals && ordinal < node.ordinal && at(ordinal) > 0 &&
+    if (inner_seen < kBurstIntervals && ordinal < sighting.counted_until() && at(ordinal) > 0 &&
         at(ordinal - 1) > 0 && at(ordinal + 1) > 0) {
       inner += at(ordinal);
       inner_time += length;
@@ -194,8 +196,12 @@ std::map<std::string, Remains> remains_of(const FlowTable& table, const Predicti
 void ErrorWatch::add(const std::string& node, const Report& report, Time now) {
   if (report.rdma_ports.empty())
     return;
-  Sample sample{.begin = now - report.length,
-                .length = report.length,
+  // Counters that are read seldom grew for longer.
+  Duration length = report.length;
+  for (const RdmaPortCounts& port : report.rdma_ports)
+    length = std::max(length, port.length);
+  Sample sample{.begin = now - length,
+                .length = length,
                 .retransmissions = std::nullopt,
                 .out_of_sequence = std::nullopt};
   const auto count = [](std::optional<std::uint64_t>& sum, std::uint64_t value) {

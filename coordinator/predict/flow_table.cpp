@@ -141,6 +141,11 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
     // It is there and may send as much as it likes: neither silent nor a sighting.
     flow.last_active = now;
     label(node, delta, flow);
+    if (Sighting* const known = find(flow, node);
+        known != nullptr && known->unseen_until != observer.ordinal) {
+      known->unseen = known->unseen_until + 1 == observer.ordinal ? known->unseen + 1 : 1;
+      known->unseen_until = observer.ordinal;
+    }
     return;
   }
 
@@ -168,13 +173,19 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
   else
     for (std::uint64_t i = silent_from; i <= observer.ordinal; ++i)
       sighting->bytes[i % kIntervals] = 0;
+  // In intervals that it could not count in, it sent evenly, for all that is known.
+  const bool was_unseen = sighting->unseen > 0 && sighting->unseen_until + 1 == observer.ordinal;
+  const std::uint64_t together =
+      1 + (was_unseen ? std::min<std::uint64_t>(sighting->unseen, kIntervals - 1) : 0);
   sighting->last_ordinal = observer.ordinal;
   sighting->first_ordinal =
       std::max(sighting->first_ordinal,
                observer.ordinal < kIntervals ? 0 : observer.ordinal - kIntervals + 1);
-  std::uint64_t& current = sighting->bytes[observer.ordinal % kIntervals];
-  const bool burst_begins = current == 0 && bytes_at(*sighting, observer.ordinal - 1) == 0;
-  current += delta.bytes.value;
+  const std::uint64_t first = observer.ordinal - (together - 1);
+  const bool burst_begins = bytes_at(*sighting, first) == 0 && bytes_at(*sighting, first - 1) == 0;
+  for (std::uint64_t i = 0; i < together; ++i)
+    sighting->bytes[(first + i) % kIntervals] +=
+        delta.bytes.value / together + (i == 0 ? delta.bytes.value % together : 0);
   const auto error = static_cast<double>(delta.bytes_error.value);
   if (delta.bytes.value > 0)
     sighting->variance_per_byte = error * error / static_cast<double>(delta.bytes.value);
@@ -301,7 +312,7 @@ void FlowTable::age(Time now) {
 
 std::optional<Rate> FlowTable::rate(const Sighting& sighting) const {
   const Observer& node = *sighting.observer;
-  const std::uint64_t last = node.ordinal;
+  const std::uint64_t last = sighting.counted_until();
   std::uint64_t bytes = 0;
   Duration length{};
   for (std::uint64_t i = 0; i < kRateIntervals && i < last; ++i) {
@@ -327,7 +338,7 @@ std::optional<FlowTable::Volume> FlowTable::volume(const Subflow& flow) const {
     return std::nullopt;
   const Sighting& sighting = flow.sightings.front();
   const Observer& node = *sighting.observer;
-  const std::uint64_t last = node.ordinal;
+  const std::uint64_t last = sighting.counted_until();
   const std::uint64_t oldest = last < kIntervals ? 1 : last - kIntervals + 1;
   Volume volume;
   for (std::uint64_t i = std::max(oldest, sighting.first_ordinal); i <= last; ++i) {

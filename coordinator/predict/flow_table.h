@@ -57,8 +57,17 @@ struct Sighting {
   std::uint64_t first_ordinal{};  // of the node's reports
   std::uint64_t last_ordinal{};
   std::array<std::uint64_t, kIntervals> bytes{};
+  // The intervals, one behind the other, in which it was there and could not be counted; the last
+  // of them.
+  std::uint64_t unseen{};
+  std::uint64_t unseen_until{};
   double variance_per_byte{};  // of what it estimated last
   std::string source;          // of the node: "ebpf+rdma"
+
+  // The last interval in which it was counted, or would have been.
+  std::uint64_t counted_until() const {
+    return observer->ordinal - (unseen_until == observer->ordinal ? unseen : 0);
+  }
 };
 
 // The queue pair that sends a subflow, as its own machine knows it.
@@ -96,9 +105,10 @@ struct Subflow {
   std::vector<Sighting> sightings;
   std::vector<Time> onsets;  // in the clock of the most trusted observer
 
-  // Whether the most trusted observer saw nothing of it in its latest interval.
+  // Whether the most trusted observer saw nothing of it in its latest interval, and looked.
   bool silent() const {
     return !sightings.empty() &&
+           sightings.front().counted_until() == sightings.front().observer->ordinal &&
            (sightings.front().last_ordinal != sightings.front().observer->ordinal ||
             sightings.front().bytes[sightings.front().last_ordinal % kIntervals] == 0);
   }

@@ -25,7 +25,7 @@ std::map<std::pair<std::string, std::string>, Value> take(
 
 void HostPorts::add(const std::string& node, const Report& report) {
   // Only this node's own, as reports of many nodes come each second.
-  take(ports_, node);
+  const auto known_before = take(ports_, node);
   const auto before = take(before_, node);
   for (const PortStatus& port : report.ports) {
     const std::pair key{node, port.name};
@@ -35,6 +35,8 @@ void HostPorts::add(const std::string& node, const Report& report) {
         last != before.end() && last->second <= port.tx_bytes && !report.gap)
       known.sent = rate_of(port.tx_bytes - last->second, report.length);
     before_[key] = port.tx_bytes;
+    known.counts = port.counts;
+    known.length = report.length;
   }
   for (const RdmaPortCounts& port : report.rdma_ports) {
     if (port.netdev.empty())
@@ -42,12 +44,20 @@ void HostPorts::add(const std::string& node, const Report& report) {
     HostPort& known = ports_[{node, port.netdev}];
     known.device = port.device;
     known.hidden = port.hidden;
+    // Between two looks at its counters the last stands.
+    const auto last = known_before.find({node, port.netdev});
+    if (port.length == Duration::zero() && port.counts.empty() && !port.hidden &&
+        last != known_before.end() && last->second.device == port.device &&
+        !last->second.counts.empty()) {
+      known = last->second;
+      continue;
+    }
     known.counts = port.counts;
-    known.length = report.length;
+    known.length = port.length > Duration::zero() ? port.length : report.length;
     const auto sent = std::ranges::find(port.counts, "tx_bytes", &PortCount::name);
     if (sent != port.counts.end()) {
       known.by_rdma = true;
-      known.sent = sent->reset ? std::nullopt : rate_of(sent->value, report.length);
+      known.sent = sent->reset ? std::nullopt : rate_of(sent->value, known.length);
     }
   }
 }

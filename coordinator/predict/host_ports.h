@@ -1,6 +1,7 @@
-// What the ports of hosts sent as a whole, to hold against the flows that are seen of them: the
-// difference is traffic that nobody explains; and the congestion that RDMA felt there. RDMA's own
-// counters where a port has them, because what hardware sends by RDMA passes by the interface's.
+// What the ports of hosts, and of leaves, sent as a whole, to hold against the flows that are seen
+// of them: the difference is traffic that nobody explains; and the congestion that RDMA felt there.
+// RDMA's own counters where a port has them, because what hardware sends by RDMA passes by the
+// interface's.
 //
 // Thread: the event loop's. Lifetime: the coordinator's.
 #pragma once
@@ -22,7 +23,8 @@ struct HostPort {
   std::optional<Rate> sent;  // nothing: not known (yet)
   bool by_rdma{};            // counted by RDMA's own counters
   bool hidden{};             // its device is in another network namespace
-  // What RDMA counted in the last interval, congestion among it, and how long that was.
+  // What RDMA, or a leaf's driver, counted when it was read last, congestion among it, and how long
+  // that took.
   std::vector<PortCount> counts;
   Duration length{};
 };

@@ -120,9 +120,49 @@ const char* applies(const PinTarget& target) {
   return std::holds_alternative<HostRoute>(target) ? "to queue pairs made from then on" : "at once";
 }
 
-// What the ports at both ends of a flow counted in their last interval, a second. Ports of which
-// nothing is reported are left out: that is not zero (safety rule 7).
-Json congestion(const NetworkView& view, const FlowDemand& flow) {
+// Those of a port's counters that tell of congestion, a second. None: unobservable.
+Json per_second(const HostPort& port) {
+  const double seconds = std::chrono::duration<double>(port.length).count();
+  Json counts = Json::object();
+  for (const PortCount& count : port.counts)
+    if (std::ranges::find(kCongestion, count.name) != kCongestion.end() && seconds > 0)
+      counts[count.name] = static_cast<double>(count.value) / seconds;
+  return counts;
+}
+
+// What the leaves' ports on a path counted, in the order of the packets.
+void add_leaf_ports(const NetworkView& view, const Path& path, Json& list) {
+  if (!path.routable())
+    return;
+  struct Place {
+    LeafId leaf;
+    std::string_view port;
+    const char* end;
+  };
+  const auto& from = view.topology[path.from];
+  const auto& to = view.topology[path.to];
+  std::vector<Place> places{{from.leaf, from.leaf_port, "from the host"}};
+  if (path.up.valid())
+    places.push_back({from.leaf, view.topology[path.up].leaf_port, "uplink"});
+  if (path.down.valid())
+    places.push_back({to.leaf, view.topology[path.down].leaf_port, "downlink"});
+  places.push_back({to.leaf, to.leaf_port, "to the host"});
+  for (const Place& place : places) {
+    const std::string& leaf = view.topology[place.leaf].name;
+    const HostPort* const port = view.flows.host_ports().find(leaf, std::string(place.port));
+    const AgentState* const agent = view.broadcast.find(leaf);
+    if (port != nullptr && agent != nullptr && agent->connected)
+      list.push_back({{"node", leaf},
+                      {"port", place.port},
+                      {"end", place.end},
+                      {"per_second", per_second(*port)}});
+  }
+}
+
+// What the ports at both ends of a flow counted in their last interval, a second, and those of the
+// leaves on its path. Ports of which nothing is reported are left out: that is not zero (safety
+// rule 7).
+Json congestion(const NetworkView& view, const FlowDemand& flow, const Path& path) {
   Json list = Json::array();
   for (const NicId id : {flow.source, flow.destination}) {
     const auto& nic = view.topology[id];
@@ -132,16 +172,12 @@ Json congestion(const NetworkView& view, const FlowDemand& flow) {
     if (port == nullptr || port->hidden || port->counts.empty() || agent == nullptr ||
         !agent->connected)
       continue;
-    const double seconds = std::chrono::duration<double>(port->length).count();
-    Json counts = Json::object();
-    for (const PortCount& count : port->counts)
-      if (std::ranges::find(kCongestion, count.name) != kCongestion.end() && seconds > 0)
-        counts[count.name] = static_cast<double>(count.value) / seconds;
     list.push_back({{"node", host},
                     {"port", nic.name},
                     {"end", id == flow.source ? "source" : "destination"},
-                    {"per_second", std::move(counts)}});
+                    {"per_second", per_second(*port)}});
   }
+  add_leaf_ports(view, path, list);
   return list;
 }
 
@@ -268,7 +304,7 @@ Result<std::string> explain_json(const NetworkView& view, std::span<const std::s
            {"bottleneck", busiest_link(view, path, counts)},
            {"alternatives",
             path.crosses_core() ? alternatives(view, unit, path, counts) : Json::array()},
-           {"congestion", congestion(view, demand)}});
+           {"congestion", congestion(view, demand, path)}});
     }
   }
   for (const auto& [key, seen] : view.flows.subflows())
@@ -324,7 +360,8 @@ Result<std::string> job_explain_json(const NetworkView& view, const std::string&
        {"verdict", verdict(view, name, efficiency, found, alone, bound)},
        {"slowest", found ? slowest_json(view, *found) : Json()},
        {"bottleneck", found ? bottleneck_json(view, *found) : Json()},
-       {"congestion", found ? congestion(view, view.planning.problem.demand.flows[found->flow])
+       {"congestion", found ? congestion(view, view.planning.problem.demand.flows[found->flow],
+                                         view.routing[found->subflow])
                             : Json::array()}});
 }
 

@@ -154,6 +154,18 @@ TEST_F(SessionTest, TakesTheReportIntervalFromTheWelcome) {
   EXPECT_EQ(agent.session.report_interval(), milliseconds(200));
 }
 
+// A coordinator of the version before does not say it, and gets what it can read.
+TEST_F(SessionTest, KnowsFromTheWelcomeWhetherShortColumnsAreRead) {
+  Harness agent(store);
+  agent.welcome();
+  EXPECT_FALSE(agent.session.columns_of_one());
+  agent.say(Welcome{
+      .version = {3, 0}, .report_interval = seconds(1), .lease = kLease, .columns_of_one = true});
+  EXPECT_TRUE(agent.session.columns_of_one());
+  agent.connect();
+  EXPECT_FALSE(agent.session.columns_of_one()) << "it may be another coordinator";
+}
+
 TEST_F(SessionTest, ReportsToNobodyBeforeItIsWelcome) {
   Harness agent(store);
   agent.connect();

@@ -220,7 +220,8 @@ TEST_F(Why, AJobThatTheNetworkDoesNotSlowIsToldSo) {
   EXPECT_EQ(why["efficiency"], 1.0);
   EXPECT_EQ(why["bound"], 1.0);
   EXPECT_EQ(why["verdict"], "the network does not slow it: it gets what its NICs allow");
-  EXPECT_TRUE(why["congestion"].empty()) << "nothing is reported, which is not zero";
+  for (const json& port : why["congestion"])
+    EXPECT_TRUE(port["per_second"].empty()) << "nothing is counted, which is not zero: " << port;
 }
 
 // Two spines are gone: each of the two that are left carries two flows of every leaf.
@@ -291,11 +292,17 @@ TEST_F(Why, ShowsWhatThePortsAtBothEndsCount) {
   const json flow = json::parse(
       cluster.ask("plan explain", {to_string(address(1, 4)) + " " + to_string(address(2, 4))})
           ->json);
-  ASSERT_EQ(flow["congestion"].size(), 1U) << "the other end reports nothing, which is not zero";
+  ASSERT_EQ(flow["congestion"].size(), 5U) << "the other end reports nothing, which is not zero";
   EXPECT_EQ(flow["congestion"][0]["node"], "h1-4");
   EXPECT_EQ(flow["congestion"][0]["end"], "source");
   EXPECT_EQ(flow["congestion"][0]["per_second"],
             json({{"cnp_handled", 100.0}, {"pause_received", 20.0}}));
+  const std::vector<std::string> way{"from the host", "uplink", "downlink", "to the host"};
+  for (std::size_t i = 0; i < way.size(); ++i) {
+    EXPECT_EQ(flow["congestion"][i + 1]["end"], way[i]);
+    EXPECT_EQ(flow["congestion"][i + 1]["node"], i < 2 ? "leaf1" : "leaf2");
+    EXPECT_TRUE(flow["congestion"][i + 1]["per_second"].empty()) << "unobservable there";
+  }
   EXPECT_EQ(flow["applies"], "at once");
   EXPECT_EQ(flow["bottleneck"]["elephants"], 0) << "beside this flow's own";
 }

@@ -91,6 +91,22 @@ TEST(FlowMerger, BelievesTheQueuePairsCounterWhereNoPacketIsSeen) {
   EXPECT_FALSE(reading.flows[0].unobservable);
 }
 
+// Looking takes rests: what it has counted meanwhile is not known, and not zero.
+TEST(SafetyRule7, BetweenTwoLooksAQueuePairSendsUnobservably) {
+  KnownQueuePair counted = pair();
+  counted.peer = kThere;
+  counted.bytes = Bytes{77};
+  RdmaView looked = view({counted});
+  FlowMerger merger;
+  for (const int second : {1, 4}) {
+    looked.looked = at(second);
+    EXPECT_FALSE(merger.merge(wire({}), looked, true, at(second)).value().flows.at(0).unobservable);
+    const FlowReading rest = merger.merge(wire({}), looked, true, at(second + 1)).value();
+    EXPECT_TRUE(rest.flows.at(0).unobservable);
+    EXPECT_EQ(rest.rdma_looked, at(second));
+  }
+}
+
 TEST(SafetyRule7, AQueuePairOfHardwareWithoutACounterSendsUnobservably) {
   KnownQueuePair known = pair();
   known.peer = kThere;

@@ -77,14 +77,17 @@ TEST(SafetyRule7, ACounterWhoseFileVanishesIsUnobservableMeanwhile) {
   Files files;
   const std::string file = "mlx5_0/ports/1/counters/port_xmit_data";
   PortDeltas deltas;
+  Time now;
   const auto counted = [&] {
+    now += std::chrono::seconds(1);
     return deltas
         .since_last({{.device = "mlx5_0",
                       .port = 1,
                       .netdev = "eth0",
                       .guid = 7,
                       .hidden = false,
-                      .counters = read_port_counters(files, "mlx5_0", 1)}})
+                      .counters = read_port_counters(files, "mlx5_0", 1)}},
+                    now)
         .at(0)
         .counts;
   };

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "agent/report/reporter.h"
 
 namespace heddle {
@@ -45,15 +47,28 @@ struct FakeSource final : FlowSource {
   int changes{};
 };
 
+struct Drivers final : DriverStatistics {
+  std::map<std::string, std::vector<NamedCount>> counts;
+
+  Result<std::vector<NamedCount>> statistics(const std::string& interface) const override {
+    const auto found = counts.find(interface);
+    if (found == counts.end())
+      return fail(Errc::unobservable, interface);
+    return found->second;
+  }
+};
+
 class SwitchSourceTest : public ::testing::Test {
  protected:
   Report report() {
     now += seconds(1);
-    return reporter.report(now, WallTime(seconds(1'000)), source.read(now), {});
+    return reporter.report(now, WallTime(seconds(1'000)), source.read(now),
+                           {{.name = "up1"}, {.name = "up2"}, {.name = "p1"}});
   }
 
   FakeSource packets{"ebpf"}, samples{"psample"};
-  SwitchSource source{packets, samples};
+  Drivers drivers;
+  SwitchSource source{packets, samples, drivers};
   Time now{seconds(10)};
   Reporter reporter{now, true};
 };
@@ -155,6 +170,33 @@ TEST_F(SwitchSourceTest, SaysWhatEachCanSee) {
   EXPECT_EQ(both[1].name, "psample");
   source.links_changed();
   EXPECT_EQ(packets.changes + samples.changes, 2);
+}
+
+// The names are mlx5's, as a switch of NICs has them; up2's driver counts packets only, p1's
+// nothing.
+TEST_F(SwitchSourceTest, PausesOfItsPortsAreReportedAsSynthesisedFromTheDriver) {
+  source.watch({"p1", "up1", "up2"});
+  drivers.counts["up1"] = {{"rx_prio3_pause", 5}, {"tx_prio3_pause", 2}};
+  drivers.counts["up2"] = {{"rx_packets", 9}};
+  EXPECT_TRUE(report().ports.at(0).counts.empty()) << "nothing to compare with yet";
+  drivers.counts["up1"] = {{"rx_prio3_pause", 12}, {"tx_prio3_pause", 2}};
+  const Report second = report();
+  EXPECT_EQ(second.ports.at(0).counts,
+            (std::vector<PortCount>{{"pause_received", 7, false}, {"pause_sent", 0, false}}));
+  EXPECT_TRUE(second.ports.at(1).counts.empty());
+  EXPECT_TRUE(second.ports.at(2).counts.empty());
+}
+
+TEST_F(SwitchSourceTest, SafetyRule7PausesThatWereNotReadForATimeBeginAnew) {
+  source.watch({"up1"});
+  drivers.counts["up1"] = {{"rx_prio3_pause", 5}};
+  report();
+  drivers.counts.clear();
+  EXPECT_TRUE(report().ports.at(0).counts.empty());
+  drivers.counts["up1"] = {{"rx_prio3_pause", 50}};
+  EXPECT_TRUE(report().ports.at(0).counts.empty()) << "unobservable, and not 45 in this second";
+  drivers.counts["up1"] = {{"rx_prio3_pause", 4}};
+  EXPECT_EQ(report().ports.at(0).counts, (std::vector<PortCount>{{"pause_received", 4, true}}));
 }
 
 }  // namespace

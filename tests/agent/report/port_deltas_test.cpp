@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace heddle {
 namespace {
 
@@ -15,9 +17,26 @@ RdmaPortReading reading(std::vector<CounterValue> counters, std::string device =
           .counters = std::move(counters)};
 }
 
+// A look a second.
+class Looks {
+ public:
+  std::vector<RdmaPortCounts> since_last(const std::vector<RdmaPortReading>& ports) {
+    return deltas_.since_last(ports, now_ += std::chrono::seconds(1));
+  }
+  // The look before is all there is.
+  std::vector<RdmaPortCounts> rest(const std::vector<RdmaPortReading>& ports) {
+    return deltas_.since_last(ports, now_);
+  }
+  void pass(Duration time) { now_ += time; }
+
+ private:
+  PortDeltas deltas_;
+  Time now_;
+};
+
 // The growth from one value to the next, alone in its report.
 PortCount from_to(CounterValue first, CounterValue second) {
-  PortDeltas deltas;
+  Looks deltas;
   deltas.since_last({reading({std::move(first)})});
   const auto counts = deltas.since_last({reading({std::move(second)})});
   return counts.at(0).counts.at(0);
@@ -29,7 +48,7 @@ TEST(PortDeltas, AreWhatACounterGrew) {
 }
 
 TEST(SafetyRule7, TheFirstReadingOfAPortCounterHasNoGrowth) {
-  PortDeltas deltas;
+  Looks deltas;
   const auto counts = deltas.since_last({reading({{"tx_bytes", 1000}})});
   ASSERT_EQ(counts.size(), 1U);
   EXPECT_TRUE(counts[0].counts.empty());
@@ -54,14 +73,14 @@ TEST(PortDeltas, ACounterOf32BitsMayWrap) {
 }
 
 TEST(SafetyRule7, ACounterThatVanishedForATimeBeginsAnew) {
-  PortDeltas deltas;
+  Looks deltas;
   deltas.since_last({reading({{"tx_bytes", 1000}})});
   EXPECT_TRUE(deltas.since_last({reading({})}).at(0).counts.empty());
   EXPECT_TRUE(deltas.since_last({reading({{"tx_bytes", 9000}})}).at(0).counts.empty());
 }
 
 TEST(PortDeltas, GoOnUnderANewName) {
-  PortDeltas deltas;
+  Looks deltas;
   deltas.since_last({reading({{"tx_bytes", 1000}}, "mlx5_0")});
   const auto counts = deltas.since_last({reading({{"tx_bytes", 1500}}, "rocep1s0")});
   ASSERT_EQ(counts.at(0).counts.size(), 1U);
@@ -71,9 +90,27 @@ TEST(PortDeltas, GoOnUnderANewName) {
 
 // Another device has taken the name of one that went.
 TEST(SafetyRule7, ADeviceOfTheSameNameIsNotTheSameDevice) {
-  PortDeltas deltas;
+  Looks deltas;
   deltas.since_last({reading({{"tx_bytes", 1000}}, "mlx5_0", 7)});
   EXPECT_TRUE(deltas.since_last({reading({{"tx_bytes", 1500}}, "mlx5_0", 8)}).at(0).counts.empty());
+}
+
+// 4,000 octets in the 3 s between two looks: not 0, 0 and 4,000 in a second each.
+TEST(SafetyRule7, BetweenTwoLooksAPortIsUnobservableAndNotSilent) {
+  Looks deltas;
+  deltas.since_last({reading({{"tx_bytes", 1000}})});
+  for (int i = 0; i < 2; ++i) {
+    const auto counts = deltas.rest({reading({{"tx_bytes", 1000}})});
+    ASSERT_EQ(counts.size(), 1U);
+    EXPECT_TRUE(counts[0].counts.empty());
+    EXPECT_EQ(counts[0].length, Duration{}) << "nobody looked";
+  }
+  deltas.pass(std::chrono::seconds(2));
+  const auto counts = deltas.since_last({reading({{"tx_bytes", 5000}})});
+  EXPECT_EQ(counts.at(0).counts.at(0), (PortCount{"tx_bytes", 4000, false}));
+  EXPECT_EQ(counts[0].length, std::chrono::seconds(3));
+  // Where somebody looks and there is nothing, that is said, too.
+  EXPECT_EQ(deltas.since_last({reading({})}).at(0).length, std::chrono::seconds(1));
 }
 
 }  // namespace

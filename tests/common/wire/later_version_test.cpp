@@ -129,7 +129,12 @@ TEST(Pretender, SafetyRule10AFlowTableThatContradictsItselfIsRefused) {
   ASSERT_TRUE(decode_built([](auto root) { one_row(root); }));
   expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initBytes(2); });
   expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initReset(0); });
-  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initSource(2); });
+  expect_code(Errc::parse, "another length", [](auto root) { one_row(root).initSource(0); });
+  expect_code(Errc::parse, "another length", [](auto root) {
+    auto table = one_row(root);
+    table.initSource(3);
+    table.initBytes(2);
+  });
   expect_code(Errc::parse, "not in its table",
               [](auto root) { one_row(root).getDestination().set(0, 2); });
   expect_code(Errc::parse, "not in its table",
@@ -162,6 +167,26 @@ TEST(Pretender, SafetyRule10AFlowTableThatContradictsItselfIsRefused) {
     table.setFirstSeenBase(1);
     table.getFirstSeen().set(0, 0x7fffffffffffffff);
   });
+}
+
+TEST(ColumnsOfOne, SayTheSameOfEveryRow) {
+  const auto decoded = decode_built([](auto root) {
+    auto table = one_row(root);
+    table.initSource(3);
+    table.initDestQpn(3).set(2, 7);
+    table.getBytes().set(0, 1000);
+    table.initLabel(1).set(0, 1);
+    table.initLabelOrigin(1).set(0, 1);
+  });
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  const auto& flows = std::get<Report>(decoded->message).flows;
+  ASSERT_EQ(flows.size(), 3U);
+  for (const FlowDelta& flow : flows) {
+    EXPECT_EQ(flow.bytes, Bytes{1000});
+    EXPECT_EQ(flow.out_port, "up1");
+    EXPECT_EQ(flow.label, "up1");
+  }
+  EXPECT_EQ(flows[2].key.dest_qpn, 7U);
 }
 
 // What a switch of somebody else calls itself goes to screens and logs.

@@ -110,7 +110,9 @@ class BroadcastTest : public ::testing::Test {
 TEST_F(BroadcastTest, WelcomesAnAgentAndSendsItItsPartOnly) {
   broadcast.publish(plan, now);
   ASSERT_TRUE(broadcast.hello(from("leaf1"), hello(), now));
-  EXPECT_EQ(wire.take<Welcome>("leaf1").size(), 1U);
+  const auto welcomes = wire.take<Welcome>("leaf1");
+  ASSERT_EQ(welcomes.size(), 1U);
+  EXPECT_TRUE(welcomes[0].columns_of_one);
   const auto snapshots = wire.take<Snapshot>("leaf1");
   ASSERT_EQ(snapshots.size(), 1U);
   EXPECT_EQ(snapshots[0].plan, plan.nodes["leaf1"]);

@@ -335,5 +335,27 @@ TEST_F(FlowTableTest, SafetyRule7AnObserverThatCannotSeeIsNoSilence) {
   EXPECT_EQ(only().bytes, Bytes{6000});
 }
 
+// A queue pair's counter is read every third second, 3,000 octets each time: that is 8,000 bit/s all
+// the time, not a burst each three seconds, and never silence.
+TEST_F(FlowTableTest, SafetyRule7IntervalsWithoutALookAreNoSilence) {
+  FlowDelta unread = delta(key, 0);
+  unread.unobservable = true;
+  for (int look = 0; look < 8; ++look) {
+    report("h1-1", {delta(key, look == 0 ? 1000 : 3000)});
+    EXPECT_DOUBLE_EQ(table.rate(only(), now + 1s)->bits_per_second, 8e3) << look;
+    pass();
+    for (int i = 0; i < 2; ++i, pass()) {
+      report("h1-1", {unread});
+      EXPECT_FALSE(only().silent());
+      EXPECT_DOUBLE_EQ(table.rate(only(), now + 1s)->bits_per_second, 8e3);
+    }
+  }
+  EXPECT_FALSE(only().period) << "looks are no bursts";
+  EXPECT_EQ(only().bytes, Bytes{22000});
+  // Two looks later it has sent nothing: that is silence.
+  report("h1-1", {});
+  EXPECT_TRUE(only().silent());
+}
+
 }  // namespace
 }  // namespace heddle

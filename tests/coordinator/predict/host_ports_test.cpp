@@ -60,5 +60,38 @@ TEST(HostPorts, KeepNodesApart) {
   EXPECT_EQ(eth0(ports).sent, Rate{4'000});
 }
 
+// Counters that are read every fourth second: 4,000 octets in 4 s are 8,000 bit/s, and stand until
+// they are read again. What the interface counts meanwhile is not what RDMA sends.
+TEST(SafetyRule7, BetweenTwoLooksTheLastRateOfAPortStands) {
+  HostPorts ports;
+  Report looked = report(100, {{"tx_bytes", 4'000, false}});
+  looked.rdma_ports[0].length = 4s;
+  ports.add("h1-1", looked);
+  EXPECT_EQ(eth0(ports).sent, Rate{8'000});
+  EXPECT_EQ(eth0(ports).length, 4s);
+  ports.add("h1-1", report(200, {}));
+  EXPECT_EQ(eth0(ports).sent, Rate{8'000});
+  EXPECT_TRUE(eth0(ports).by_rdma);
+  // A look that finds no counter takes it back.
+  Report nothing = report(300, {});
+  nothing.rdma_ports[0].length = 4s;
+  ports.add("h1-1", nothing);
+  EXPECT_FALSE(eth0(ports).by_rdma);
+  EXPECT_TRUE(eth0(ports).counts.empty());
+}
+
+// 7 in 2 s.
+TEST(HostPorts, KnowHowOftenALeafsPortWasPaused) {
+  HostPorts ports;
+  ports.add("leaf1", testing::report_of(1, Time{}, 2s, {},
+                                        {{.name = "up1", .counts = {{"pause_received", 7, false}}},
+                                         {.name = "up2"}}));
+  const HostPort* const up1 = ports.find("leaf1", "up1");
+  ASSERT_NE(up1, nullptr);
+  EXPECT_EQ(up1->counts, (std::vector<PortCount>{{"pause_received", 7, false}}));
+  EXPECT_EQ(up1->length, 2s);
+  EXPECT_TRUE(ports.find("leaf1", "up2")->counts.empty());
+}
+
 }  // namespace
 }  // namespace heddle
