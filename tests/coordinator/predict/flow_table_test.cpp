@@ -335,8 +335,8 @@ TEST_F(FlowTableTest, SafetyRule7AnObserverThatCannotSeeIsNoSilence) {
   EXPECT_EQ(only().bytes, Bytes{6000});
 }
 
-// A queue pair's counter is read every third second, 3,000 octets each time: that is 8,000 bit/s all
-// the time, not a burst each three seconds, and never silence.
+// A queue pair's counter is read every third second, 3,000 octets each time: that is 8,000 bit/s
+// all the time, not a burst each three seconds, and never silence.
 TEST_F(FlowTableTest, SafetyRule7IntervalsWithoutALookAreNoSilence) {
   FlowDelta unread = delta(key, 0);
   unread.unobservable = true;
