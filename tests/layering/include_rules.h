@@ -91,6 +91,8 @@ inline const std::vector<Rule>& rules() {
       {"agent/observe/qp_", kCore, kText + Words{"linux/", "bpf/"}},
       {"agent/observe/kprobe_", kCore + Words{"agent/report/"},
        kText + Words{"bpf/", "qp_connect.skel.h", "sys/stat.h"}},
+      {"agent/observe/linux_switch", kCore + Words{"agent/report/"},
+       kText + Words{"fnmatch.h", "net/if.h"}},
       {"agent/observe/module_life", {}, {"sys/stat.h"}},
       {"agent/observe/ethtool_", kCore + Words{"agent/report/"}, kText + kPosix + Words{"linux/"}},
       {"agent/observe/roce_egress", {}, {"linux/", "bpf/"}},

@@ -47,6 +47,7 @@ class CountersToGates : public ::testing::Test {
                            .guid = 7,
                            .hidden = false,
                            .counters = read_port_counters(tree, device, 1)}};
+    reading.rdma_looked = now_;
     const Report report = reporter_.report(now_, WallTime(now_.time_since_epoch()), reading, {});
     const auto heard = decode(encode({.node = "h1-1", .sequence = 1, .message = report}));
     ASSERT_TRUE(heard) << heard.error().message;
