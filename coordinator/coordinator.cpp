@@ -125,7 +125,8 @@ void Coordinator::on_report(const std::string& node, const Report& report) {
 }
 
 void Coordinator::on_link_change(const std::string& node, const LinkChange& change) {
-  broadcast_.links_told(node, change);
+  if (!broadcast_.links_told(node, change))
+    return;
   cables_.set_ports(node, change.ports);
   cables_.set_neighbours(node, change.neighbours);
   std::vector<std::string> changes = links_.set_ports(node, change.ports);

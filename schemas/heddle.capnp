@@ -404,8 +404,9 @@ struct LinkChange {
   # What LLDP says stands at the other end of each port; at most 4,096. Absent where nothing is known of neighbours, as
   # without lldpd; empty where lldpd is asked and hears nobody.
   state @3 :UInt64;
-  # The sender's number for this state, another one for each that it told. The receiver compares it with the `links` of
-  # reports, and with nothing else. 0: not given, by an agent that reports no `links` either.
+  # The sender's number for this state, one more for each that it told since its start (modulo 2^64). The receiver asks
+  # for it again where a report's `links` is another one, and leaves out a state that is older than the one it has from
+  # this instance. 0: not given, by an agent that reports no `links` either.
 }
 
 struct LldpNeighbour {

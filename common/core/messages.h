@@ -182,7 +182,7 @@ struct LinkChange {
   std::vector<PortStatus> ports;
   std::vector<Withdrawal> withdrawn;
   std::optional<std::vector<LldpNeighbour>> neighbours{};  // nothing: not known
-  std::uint64_t state{};  // the sender's number for it, another one for each; 0: not given
+  std::uint64_t state{};  // the sender's number for it, one more for each; 0: not given
   bool operator==(const LinkChange&) const = default;
 };
 

@@ -194,6 +194,7 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
   agent.connected = true;
   agent.route = sender.route;
   if (agent.instance != hello.instance) {
+    agent.links_heard = 0;
     agent.reports = agent.reports_lost = agent.report_number = 0;
     agent.failed.clear();
     agent.conflict.clear();
@@ -329,13 +330,19 @@ void Broadcast::reported(const std::string& node, const Report& report, Time now
   agent.report_number = report.number;
   ++agent.reports;
   agent.last_report = now;
-  // Sent before the report, so it was lost, or an older one came after it.
+  // Sent before the report, so it was lost or is late.
   if (report.links != 0 && report.links != agent.links_heard)
     send(agent, LinkRequest{.have = agent.links_heard});
 }
 
-void Broadcast::links_told(const std::string& node, const LinkChange& change) {
-  agents_.at(node).links_heard = change.state;
+bool Broadcast::links_told(const std::string& node, const LinkChange& change) {
+  AgentState& agent = agents_.at(node);
+  // The difference, as the numbers of an instance may begin anywhere.
+  if (change.state != 0 && agent.links_heard != 0 &&
+      static_cast<std::int64_t>(change.state - agent.links_heard) < 0)
+    return false;
+  agent.links_heard = change.state;
+  return true;
 }
 
 void Broadcast::publish(const RoutePlan& plan, Time now) {

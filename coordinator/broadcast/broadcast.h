@@ -104,7 +104,8 @@ class Broadcast {
   void acknowledged(const std::string& node, const Acknowledgement& ack, Time now);
   void snapshot_requested(const std::string& node, const SnapshotRequest& request, Time now);
   void reported(const std::string& node, const Report& report, Time now);
-  void links_told(const std::string& node, const LinkChange& change);
+  // Whether it says something newer than what was told before.
+  bool links_told(const std::string& node, const LinkChange& change);
 
   // From now on `plan` is what agents are to hold. Sends each its part, as a diff where its last
   // part is known. Until the first call agents are sent nothing, not even heartbeats: a coordinator

@@ -46,6 +46,7 @@ TEST_F(Cluster, ConvergesOverAChannelThatLosesAndReordersMessages) {
     lossy.ring(4, 4);
     lossy.loss = 0.3;
     lossy.longest_delay = 80ms;
+    lossy.reorders = true;
     lossy.start();
     lossy.advance(8s);
     lossy.cut(1, 2);

@@ -361,7 +361,7 @@ class FakeCluster final : public MessagePort {
       return {};
     }
     if (const std::string node = node_of(route); route == route_of(node))
-      carry([this, node, message] { deliver(agents.at(node), message); });
+      carry(down_[node], [this, node, message] { deliver(agents.at(node), message); });
     return {};
   }
 
@@ -384,6 +384,7 @@ class FakeCluster final : public MessagePort {
   double noise{};      // by which every reported rate may be wrong
   double slowed{1.0};  // all that flows get, for a reason that nobody tells the coordinator
   Duration longest_delay{2ms};
+  bool reorders{};  // messages overtake each other
   std::function<bool(Time)> sending = [](Time) { return true; };  // or a compute pause
 
  private:
@@ -400,16 +401,21 @@ class FakeCluster final : public MessagePort {
   }
   static std::string node_of(const std::string& route) { return route.substr(0, route.find('@')); }
 
-  void carry(std::function<void()> arrival) {
+  // `last`: when the message before it arrives, which a connection lets it not overtake.
+  void carry(Time& last, std::function<void()> arrival) {
     if (std::uniform_real_distribution<>(0, 1)(random_) < loss)
       return;
     const auto delay =
         std::uniform_int_distribution<std::int64_t>(0, longest_delay.count())(random_);
-    in_flight_.emplace(clock.now() + Duration(delay), std::move(arrival));
+    Time at = clock.now() + Duration(delay);
+    if (!reorders)
+      at = std::max(at, last);
+    last = at;
+    in_flight_.emplace(at, std::move(arrival));
   }
   void say(const FakeAgent& agent, Message message) {
     const Sender sender{.route = route_of(agent.node), .node = agent.node, .key_name = agent.node};
-    carry([this, sender, message = std::move(message)] {
+    carry(up_[agent.node], [this, sender, message = std::move(message)] {
       if (coordinator)
         coordinator->received(sender, {.node = sender.node, .sequence = 0, .message = message});
     });
@@ -569,6 +575,7 @@ class FakeCluster final : public MessagePort {
 
   std::mt19937_64 random_;
   std::multimap<Time, std::function<void()>> in_flight_;
+  std::map<std::string, Time> up_, down_;  // by node: when its last message arrives
   std::uint64_t connection_{};
   std::uint64_t request_{};
 };

@@ -422,6 +422,30 @@ TEST_F(BroadcastTest, ALateWordOfAnAgentDoesNotUndoTheOffSwitch) {
   ASSERT_EQ(wire.take<Switch>("leaf1").size(), 1U);
 }
 
+TEST_F(BroadcastTest, AsksForTheLinksThatWereLostAndLeavesOutWhatIsLate) {
+  const auto told = [this](std::uint64_t state) {
+    return broadcast.links_told("leaf1",
+                                {.ports = {}, .withdrawn = {}, .neighbours = {}, .state = state});
+  };
+  const auto asked = [this](std::uint64_t reported) {
+    Report report;
+    report.links = reported;
+    broadcast.reported("leaf1", report, now);
+    return !wire.take<LinkRequest>("leaf1").empty();
+  };
+  ASSERT_TRUE(broadcast.hello(from("leaf1"), hello(7), now));
+  EXPECT_FALSE(asked(0)) << "an agent that gives no number";
+  EXPECT_TRUE(told(~0ULL));
+  EXPECT_TRUE(told(1)) << "numbers go on over their highest";
+  EXPECT_FALSE(told(~0ULL)) << "late";
+  EXPECT_FALSE(asked(1));
+  EXPECT_TRUE(asked(2));
+  EXPECT_TRUE(told(2));
+  EXPECT_FALSE(asked(2));
+  ASSERT_TRUE(broadcast.hello(from("leaf1"), hello(8), now));
+  EXPECT_TRUE(told(1)) << "an instance counts for itself";
+}
+
 TEST_F(BroadcastTest, CountsTheReportsThatWereLost) {
   broadcast.hello(from("leaf1"), hello(), now);
   Report report;
