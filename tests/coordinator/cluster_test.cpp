@@ -79,9 +79,12 @@ TEST_F(Cluster, AsksForAChangeOfLinksThatWasLost) {
   cluster.advance(1ms);
   cluster.loss = 0;
   const FakeAgent& far = cluster.agents.at("leaf3");
-  ASSERT_TRUE(cluster.await(2 * cluster.settings.broadcast.report_interval + 500ms, [&] {
-    return far.link_requests > 0 && cluster.converged() && cluster.measured().worst == 0.5;
-  })) << far.link_requests << " requests, worst " << cluster.measured().worst;
+  ASSERT_TRUE(cluster.await(2 * cluster.settings.broadcast.report_interval + 500ms,
+                            [&] {
+                              return far.link_requests > 0 && cluster.converged() &&
+                                     cluster.measured().worst == 0.5;
+                            }))
+      << far.link_requests << " requests, worst " << cluster.measured().worst;
   cluster.advance(3 * cluster.settings.broadcast.report_interval);
   EXPECT_EQ(far.link_requests, 1U) << "once is enough";
 }

@@ -384,7 +384,7 @@ class FakeCluster final : public MessagePort {
   double noise{};      // by which every reported rate may be wrong
   double slowed{1.0};  // all that flows get, for a reason that nobody tells the coordinator
   Duration longest_delay{2ms};
-  bool reorders{};  // messages overtake each other
+  bool reorders{};                                                // messages overtake each other
   std::function<bool(Time)> sending = [](Time) { return true; };  // or a compute pause
 
  private:
