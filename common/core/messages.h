@@ -253,8 +253,9 @@ struct Reply {
   bool operator==(const Reply&) const = default;
 };
 
-using Message = std::variant<Hello, Welcome, Refusal, Report, LinkChange, Acknowledgement, PlanDiff,
-                             Snapshot, SnapshotRequest, Heartbeat, Switch, Request, Reply, LinkRequest>;
+using Message =
+    std::variant<Hello, Welcome, Refusal, Report, LinkChange, Acknowledgement, PlanDiff, Snapshot,
+                 SnapshotRequest, Heartbeat, Switch, Request, Reply, LinkRequest>;
 
 struct Envelope {
   std::string node;  // the sender's name; "coordinator" for the coordinator
