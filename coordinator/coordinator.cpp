@@ -11,12 +11,8 @@ namespace {
 
 std::set<std::string> node_names(const Topology& topology) {
   std::set<std::string> names;
-  for (const auto& leaf : topology.leaves())
-    names.insert(leaf.name);
-  for (const auto& spine : topology.spines())
-    names.insert(spine.name);
-  for (const auto& host : topology.hosts())
-    names.insert(host.name);
+  for (const NodeId node : topology.nodes())
+    names.insert(topology.name_of(node));
   return names;
 }
 
@@ -104,9 +100,9 @@ void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
                           !steers  ? "can no longer steer"
                           : before ? "steers differently"
                                    : "can steer again"));
-  if (const auto leaf = topology_.find_leaf(sender.node)) {
-    std::erase_if(failing_, [&](const auto& entry) { return entry.first.first == *leaf; });
-    std::erase_if(refused_, [&](const auto& entry) { return entry.first == *leaf; });
+  if (const auto node = topology_.find_node(sender.node)) {
+    std::erase_if(failing_, [&](const auto& entry) { return entry.first.node == *node; });
+    std::erase_if(refused_, [&](const PinKey& pin) { return pin.node == *node; });
   }
   links_changed(links_.set_ports(sender.node, hello.ports));
 }

@@ -119,8 +119,8 @@ class Coordinator {
   bool wait_for_quiet(const Situation& situation, const Routing& routing);
   void note_decision(std::string outcome, std::string reason, std::uint64_t moves);
   void look_for_quiet_now();
-  std::vector<std::optional<Granularity>> steering() const;
-  std::set<LeafId> unheard() const;
+  std::map<NodeId, Granularity> steering() const;
+  std::set<NodeId> unheard() const;
   void doubt_restored(const Sender& sender, const Hello& hello);
   void note_failures(const std::string& node);
   PlanningInput planning_input() const;
@@ -131,12 +131,13 @@ class Coordinator {
   std::uint64_t situation_signature() const;
 
   // rollout.cpp
-  bool may_steer(LeafId leaf) const;
+  bool may_steer(NodeId node) const;
+  bool counts_for(const std::string& rack, NodeId node) const;
   void step_rollout();
   Result<void> adopt(Rollout next, const std::string& said);
   void confirm_turned_back();
   RolloutSight rollout_sight() const;
-  void look_at_leaf(const std::string& name, RolloutSight& sight) const;
+  void look_at_node(const std::string& name, RolloutSight& sight) const;
   std::string flows_astray(const Wave& wave) const;
 
   // requests_rollout.cpp, requests_drain.cpp
@@ -212,7 +213,7 @@ class Coordinator {
     CableId cable;
     Time until;
   };
-  std::map<std::pair<LeafId, SteeringUnit>, Failing> failing_;
+  std::map<PinKey, Failing> failing_;
   std::map<std::string, std::map<SteeringUnit, WallTime>> since_;  // by node: when a pin became so
   Dwell dwell_;
   // A plan that waits until the flows that it moves are silent, or until patience ends.
@@ -227,7 +228,7 @@ class Coordinator {
   DecisionLog decisions_;
   Time plan_taken_at_{};
   // Pins that an agent refuses as its own configuration forbids them.
-  std::set<std::pair<LeafId, SteeringUnit>> refused_;
+  std::set<PinKey> refused_;
 
   Rollout rollout_;
   ErrorWatch errors_;

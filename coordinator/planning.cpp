@@ -23,36 +23,37 @@ double seconds(Duration duration) {
 
 }  // namespace
 
-std::vector<std::optional<Granularity>> Coordinator::steering() const {
-  std::vector<std::optional<Granularity>> by_leaf;
-  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i)
-    by_leaf.push_back(may_steer({i})
-                          ? broadcast_.steering(topology_[LeafId{i}].name, parts_.clock.now())
-                          : std::nullopt);
-  return by_leaf;
+std::map<NodeId, Granularity> Coordinator::steering() const {
+  std::map<NodeId, Granularity> nodes;
+  for (const auto& [name, agent] : broadcast_.agents())
+    if (const auto node = topology_.find_node(name); node && may_steer(*node))
+      if (const auto granularity = broadcast_.steering(name, parts_.clock.now()))
+        nodes.emplace(*node, *granularity);
+  return nodes;
 }
 
 // After a restart agents come back one by one. What the others hold stays as it is until their
 // lease has run out, when there is nothing left to keep.
-std::set<LeafId> Coordinator::unheard() const {
-  std::set<LeafId> leaves;
+std::set<NodeId> Coordinator::unheard() const {
+  std::set<NodeId> nodes;
   if (parts_.clock.now() - started_ >= settings_.broadcast.lease)
-    return leaves;
-  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i) {
-    const std::string& name = topology_[LeafId{i}].name;
-    if (may_steer({i}) && broadcast_.find(name) == nullptr && !broadcast_.disabled().contains(name))
-      leaves.insert(LeafId{i});
+    return nodes;
+  for (const NodeId node : topology_.nodes()) {
+    const std::string& name = topology_.name_of(node);
+    if (may_steer(node) && broadcast_.find(name) == nullptr &&
+        !broadcast_.disabled().contains(name))
+      nodes.insert(node);
   }
-  return leaves;
+  return nodes;
 }
 
 // A pin that fails carries nothing, whatever the plan says. It is given up for as long as a lease
 // lasts, so that it is not tried again with every plan. Where nothing may be programmed at all
 // (a conflict, the off switch), the ways are not to blame.
 void Coordinator::note_failures(const std::string& node) {
-  const auto leaf = topology_.find_leaf(node);
+  const auto place = topology_.find_node(node);
   const AgentState* agent = broadcast_.find(node);
-  if (!leaf || agent == nullptr || agent->disabled || !agent->conflict.empty())
+  if (!place || agent == nullptr || agent->disabled || !agent->conflict.empty())
     return;
   const NodePlan part = broadcast_.part_of(node);
   if (agent->installed != part.version)
@@ -62,15 +63,15 @@ void Coordinator::note_failures(const std::string& node) {
   // then installs the pin by itself.
   for (const PinFailure& failure : agent->failed)
     if (failure.code == Errc::permission)
-      refused_.insert({*leaf, failure.unit});
+      refused_.insert({*place, failure.unit});
     else if (failure.code != Errc::not_found)
       failed.insert(failure.unit);
   const Time until = parts_.clock.now() + settings_.broadcast.lease;
   for (const Pin& pin : part.pins) {
-    const auto cable = pinned_cable(topology_, *leaf, pin);
+    const auto cable = pinned_cable(topology_, *place, pin);
     if (cable && failed.contains(pin.unit))
-      failing_[{*leaf, pin.unit}] = {*cable, until};
-    else if (const auto known = failing_.find({*leaf, pin.unit});
+      failing_[{*place, pin.unit}] = {*cable, until};
+    else if (const auto known = failing_.find({*place, pin.unit});
              known != failing_.end() && known->second.cable == cable)
       failing_.erase(known);
   }
@@ -82,12 +83,12 @@ PlanningInput Coordinator::planning_input() const {
   std::set<CableId> drained = draining();
   const std::vector<Forbidden> kept_off = keep_away_from(topology_, drained);
   forbidden.insert(forbidden.end(), kept_off.begin(), kept_off.end());
-  std::map<std::pair<LeafId, SteeringUnit>, CableId> failing;
+  std::map<PinKey, CableId> failing;
   for (const auto& [pin, failure] : failing_) {
     failing[pin] = failure.cable;
-    if (const auto nic = topology_.find_nic(destination_of(pin.second)))
+    if (const auto nic = topology_.find_nic(destination_of(pin.unit)))
       for (const AttachmentId id : topology_[*nic].attachments)
-        forbidden.push_back({pin.first, topology_[id].leaf, failure.cable});
+        forbidden.push_back({topology_[failure.cable].leaf, topology_[id].leaf, failure.cable});
   }
   std::ranges::sort(forbidden);
   forbidden.erase(std::unique(forbidden.begin(), forbidden.end()), forbidden.end());
@@ -109,8 +110,11 @@ PlanningInput Coordinator::planning_input() const {
 std::uint64_t Coordinator::situation_signature() const {
   std::uint64_t hash = demand_signature(prediction_);
   const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; };
-  for (const auto& granularity : input_.steering)
-    mix(granularity ? 1 + static_cast<std::uint64_t>(*granularity) : 0);
+  for (const auto& [node, granularity] : input_.steering) {
+    mix(node.index());
+    mix(std::visit([](auto id) { return id.value; }, node));
+    mix(static_cast<std::uint64_t>(granularity));
+  }
   for (const std::string& job : operators_.disabled_jobs)
     for (const char c : job)
       mix(static_cast<unsigned char>(c));
@@ -347,15 +351,15 @@ void Coordinator::restore(const PlanRecord& last) {
   restored_ = last.plan;
   PlanAndMoves again;
   for (const auto& [node, part] : last.plan.nodes) {
-    // A fabric file may have lost a leaf since then, or a rack been turned back.
-    const auto leaf = topology_.find_leaf(node);
-    if (!leaf || !may_steer(*leaf))
+    // A fabric file may have lost a node since then, or a rack been turned back.
+    const auto place = topology_.find_node(node);
+    if (!place || !may_steer(*place))
       continue;
     NodePlan& renewed = again.plan.nodes[node] = part;
     renewed.version = next;
     // The configuration may keep more to itself than before.
     std::erase_if(renewed.pins, [&](const Pin& pin) {
-      return touches(topology_, settings_.never_touch, *leaf, pin.unit);
+      return touches(topology_, settings_.never_touch, {*place, pin.unit});
     });
   }
   take(std::move(again),

@@ -87,11 +87,11 @@ DrainShown Coordinator::look_at(const Drain& drain) const {
     return shown;
   }
   bool moving = false;
-  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i) {
-    const std::string& name = topology_[LeafId{i}].name;
+  for (const NodeId node : topology_.nodes()) {
+    const std::string& name = topology_.name_of(node);
     const NodePlan part = broadcast_.part_of(name);
     for (const Pin& pin : part.pins)
-      if (const auto cable = pinned_cable(topology_, {i}, pin);
+      if (const auto cable = pinned_cable(topology_, node, pin);
           cable && leads_into(*scope, pin, *cable))
         ++shown.pins;
     // What was not read back may still lead there.

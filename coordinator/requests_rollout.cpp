@@ -47,16 +47,19 @@ Result<std::vector<Wave>> read_waves(const std::vector<std::string>& words) {
 
 std::string Coordinator::rollout_shown() const {
   std::map<std::string, RackShown> racks;
-  for (const auto& leaf : topology_.leaves()) {
-    const auto [place, added] = racks.try_emplace(leaf.rack);
-    RackShown& rack = place->second;
-    if (added)
-      rack = {.name = leaf.rack, .enabled = rollout_.allows(leaf.rack), .confirmed = true};
-    const AgentState* agent = broadcast_.find(leaf.name);
-    rack.confirmed =
-        rack.confirmed && agent != nullptr && agent->connected && broadcast_.converged(*agent);
-    rack.pins += agent == nullptr ? 0 : agent->installed_pins;
-  }
+  for (const NodeId node : topology_.nodes())
+    for (const std::string& name : topology_.racks_of(node)) {
+      if (!counts_for(name, node))
+        continue;
+      const auto [place, added] = racks.try_emplace(name);
+      RackShown& rack = place->second;
+      if (added)
+        rack = {.name = name, .enabled = rollout_.allows(name), .confirmed = true};
+      const AgentState* agent = broadcast_.find(topology_.name_of(node));
+      rack.confirmed =
+          rack.confirmed && agent != nullptr && agent->connected && broadcast_.converged(*agent);
+      rack.pins += agent == nullptr ? 0 : agent->installed_pins;
+    }
   std::vector<RackShown> list;
   for (auto& [name, rack] : racks)
     list.push_back(std::move(rack));

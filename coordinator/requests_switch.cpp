@@ -31,9 +31,13 @@ Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bo
     if (hosts.empty() && !(enable && operators_.disabled_jobs.contains(words[1])))
       return bad(AnswerCode::not_found, fmt::format("there is no job '{}'", words[1]));
     for (const auto& nic : topology_.nics())
-      if (hosts.contains(topology_[nic.host].name))
+      if (const std::string& host = topology_[nic.host].name; hosts.contains(host)) {
+        if (const AgentState* agent = broadcast_.find(host);
+            agent != nullptr && agent->mode == Mode::program)
+          waiting.nodes.insert(host);
         for (const AttachmentId id : nic.attachments)
           waiting.nodes.insert(topology_[topology_[id].leaf].name);
+      }
     if (enable)
       next.disabled_jobs.erase(words[1]);
     else

@@ -25,8 +25,22 @@ void Coordinator::take_up(RolloutState state) {
   rollout_ = Rollout(settings_.rollout, std::move(state), parts_.clock.now());
 }
 
-bool Coordinator::may_steer(LeafId leaf) const {
-  return rollout_.allows(topology_[leaf].rack);
+// A host steers when all its racks may. A spine is in no rack: a pin of it takes what comes in by
+// one leaf's cable and was led there by that leaf's own pin, so it goes with that leaf's rack.
+bool Coordinator::may_steer(NodeId node) const {
+  return std::ranges::all_of(topology_.racks_of(node),
+                             [this](const std::string& rack) { return rollout_.allows(rack); });
+}
+
+// A leaf stands for its rack whether its agent is there or not; a host only as far as it programs.
+bool Coordinator::counts_for(const std::string& rack, NodeId node) const {
+  if (!topology_.racks_of(node).contains(rack))
+    return false;
+  if (std::holds_alternative<LeafId>(node))
+    return true;
+  const AgentState* agent = broadcast_.find(topology_.name_of(node));
+  return agent != nullptr && agent->mode == Mode::program &&
+         std::ranges::any_of(agent->enforcers, &EnforcerCapability::usable);
 }
 
 void Coordinator::step_rollout() {
@@ -75,10 +89,10 @@ Result<void> Coordinator::adopt(Rollout next, const std::string& said) {
 // What was ordered is over when the agents have read back that nothing of ours is left.
 void Coordinator::confirm_turned_back() {
   std::erase_if(turned_back_, [&](const std::string& rack) {
-    for (const auto& leaf : topology_.leaves()) {
-      if (leaf.rack != rack)
+    for (const NodeId node : topology_.nodes()) {
+      if (!counts_for(rack, node))
         continue;
-      const AgentState* agent = broadcast_.find(leaf.name);
+      const AgentState* agent = broadcast_.find(topology_.name_of(node));
       if (agent == nullptr || !agent->connected || agent->installed_pins != 0 ||
           !broadcast_.converged(*agent))
         return false;
@@ -110,14 +124,15 @@ RolloutSight Coordinator::rollout_sight() const {
     for (const std::string& node : job.seen_by)
       if (!reports(node))
         sight.measures.unheard.insert(node);
-  for (std::uint32_t i = 0; i < topology_.leaves().size(); ++i)
-    if (std::ranges::find(wave->racks, topology_[LeafId{i}].rack) != wave->racks.end())
-      look_at_leaf(topology_[LeafId{i}].name, sight);
+  for (const NodeId node : topology_.nodes())
+    if (std::ranges::any_of(wave->racks,
+                            [&](const std::string& rack) { return counts_for(rack, node); }))
+      look_at_node(topology_.name_of(node), sight);
   sight.astray = flows_astray(*wave);
   return sight;
 }
 
-void Coordinator::look_at_leaf(const std::string& name, RolloutSight& sight) const {
+void Coordinator::look_at_node(const std::string& name, RolloutSight& sight) const {
   const AgentState* agent = broadcast_.find(name);
   if (agent == nullptr || !agent->connected) {
     add(sight.not_ready, fmt::format("{}: no agent is heard", name));
@@ -164,7 +179,9 @@ std::string Coordinator::flows_astray(const Wave& wave) const {
       const CableId seen = flow.observed[planning_.subflow_of[subflow]];
       if (!unit.pinnable || subflow >= routing_.size() || !routing_[subflow].crosses_core() ||
           !seen.valid() || seen == routing_[subflow].up ||
-          std::ranges::find(wave.racks, topology_[unit.leaf].rack) == wave.racks.end())
+          std::ranges::none_of(topology_.racks_of(unit.node), [&](const std::string& rack) {
+            return std::ranges::find(wave.racks, rack) != wave.racks.end();
+          }))
         continue;
       const auto known = flows_.subflows().find(flow.subflows[planning_.subflow_of[subflow]]);
       if (known == flows_.subflows().end() || known->second.last_active <= settled)

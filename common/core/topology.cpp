@@ -181,6 +181,43 @@ std::optional<HostId> Topology::find_host(std::string_view name) const {
   return find_in(host_by_name_, name);
 }
 
+std::optional<NodeId> Topology::find_node(std::string_view name) const {
+  if (const auto leaf = find_leaf(name))
+    return *leaf;
+  if (const auto spine = find_spine(name))
+    return *spine;
+  if (const auto host = find_host(name))
+    return *host;
+  return std::nullopt;
+}
+
+const std::string& Topology::name_of(NodeId node) const {
+  return std::visit([this](auto id) -> const std::string& { return (*this)[id].name; }, node);
+}
+
+std::vector<NodeId> Topology::nodes() const {
+  std::vector<NodeId> all;
+  all.reserve(leaves_.size() + spines_.size() + hosts_.size());
+  for (std::uint32_t i = 0; i < leaves_.size(); ++i)
+    all.emplace_back(LeafId{i});
+  for (std::uint32_t i = 0; i < spines_.size(); ++i)
+    all.emplace_back(SpineId{i});
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i)
+    all.emplace_back(HostId{i});
+  return all;
+}
+
+std::set<std::string> Topology::racks_of(NodeId node) const {
+  std::set<std::string> racks;
+  if (const auto* leaf = std::get_if<LeafId>(&node))
+    racks.insert((*this)[*leaf].rack);
+  if (const auto* host = std::get_if<HostId>(&node))
+    for (const NicId nic : (*this)[*host].nics)
+      for (const AttachmentId id : (*this)[nic].attachments)
+        racks.insert((*this)[(*this)[id].leaf].rack);
+  return racks;
+}
+
 std::optional<NicId> Topology::find_nic(const IpAddress& address) const {
   const auto it = nic_by_address_.find(address);
   if (it == nic_by_address_.end())

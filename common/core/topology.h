@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -128,6 +129,13 @@ class Topology {
   std::optional<LeafId> find_leaf(std::string_view name) const;
   std::optional<SpineId> find_spine(std::string_view name) const;
   std::optional<HostId> find_host(std::string_view name) const;
+  // Names are unique over all three kinds.
+  std::optional<NodeId> find_node(std::string_view name) const;
+  const std::string& name_of(NodeId node) const;
+  // All of them: leaves, then spines, then hosts.
+  std::vector<NodeId> nodes() const;
+  // A leaf's own; a host's are those of the leaves that it is attached to; a spine is in none.
+  std::set<std::string> racks_of(NodeId node) const;
   std::optional<NicId> find_nic(const IpAddress& address) const;
   // The cable behind a leaf's port, the attachment behind a leaf's port; nothing if it is another
   // kind of port.

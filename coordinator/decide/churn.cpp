@@ -88,7 +88,7 @@ void Dwell::moved(const PlanningProblem& planning, const Routing& routing, Time 
     const std::uint32_t first = unit.subflows.front();
     if (unit.pinnable && routing[first].crosses_core() &&
         routing[first].up != planning.problem.current[first].up)
-      until_[{unit.leaf, unit.steering}] = now + dwell_;
+      until_[{unit.node, unit.steering}] = now + dwell_;
   }
 }
 
@@ -99,7 +99,7 @@ std::uint32_t Dwell::hold(PlanningProblem& planning, Time now) const {
   for (const Unit& unit : planning.units) {
     if (!unit.pinnable || !unit.pinned || !could_stay(planning, unit))
       continue;
-    const auto known = until_.find({unit.leaf, unit.steering});
+    const auto known = until_.find({unit.node, unit.steering});
     if (known == until_.end() || now >= known->second)
       continue;
     for (const std::uint32_t subflow : unit.subflows)

@@ -37,7 +37,7 @@ class Dwell {
 
  private:
   Duration dwell_;
-  std::map<std::pair<LeafId, SteeringUnit>, Time> until_;
+  std::map<PinKey, Time> until_;
 };
 
 }  // namespace heddle

@@ -83,30 +83,21 @@ PinTarget target_of(const SteeringUnit& unit, const std::string& port) {
   return PortTableRoute{port};
 }
 
-std::string out_port(const PinTarget& target) {
-  if (const auto* route = std::get_if<PortTableRoute>(&target))
-    return route->out_port;
-  if (const auto* route = std::get_if<HostRoute>(&target))
-    return route->out_port;
-  if (const auto* mark = std::get_if<FlowMark>(&target))
-    return mark->out_port;
-  return {};
-}
-
 // A pin of the present plan that no flow in demand asks for may stay if its link can still carry
 // it.
-bool may_linger(const PlanningInput& input, LeafId leaf, const Pin& pin) {
+bool may_linger(const PlanningInput& input, NodeId node, const Pin& pin) {
   const Topology& topology = *input.topology;
-  const auto cable = topology.cable_at(leaf, out_port(pin.target));
+  const auto cable = pinned_cable(topology, node, pin);
   const auto nic = topology.find_nic(destination_of(pin.unit));
-  if (!cable || !nic || !input.steering[leaf.value] || input.refused.contains({leaf, pin.unit}) ||
-      touches(topology, input.never_touch, leaf, pin.unit))
+  if (!cable || !nic || !input.steering.contains(node) ||
+      input.refused.contains({node, pin.unit}) ||
+      touches(topology, input.never_touch, {node, pin.unit}))
     return false;
   Problem problem;
   problem.topology = input.topology;
   problem.links = input.links;
   problem.forbidden = input.forbidden;
-  const auto attachments = topology[leaf].attachments;
+  const auto& attachments = topology[topology[*cable].leaf].attachments;
   return !attachments.empty() && usable(problem, path_through(topology, attachments.front(), *cable,
                                                               topology[*nic].attachments.front()));
 }
@@ -138,12 +129,12 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
     flow_of_subflow.insert(flow_of_subflow.end(), planning.problem.demand.flows[i].subflows,
                            planning.flow_of[i]);
 
-  std::set<std::pair<LeafId, SteeringUnit>> demanded;
+  std::set<PinKey> demanded;
   if (keep_unknown)
     demanded = demanded_units(input);
   PlanAndMoves result;
   result.plan.version = version;
-  std::map<LeafId, std::vector<Pin>> pins;
+  std::map<NodeId, std::vector<Pin>> pins;
   for (const Unit& unit : planning.units) {
     const std::uint32_t first = unit.subflows.front();
     const Path& path = routing[first];
@@ -154,7 +145,7 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
             .target = target_of(unit.steering, topology[path.up].leaf_port),
             .reason = {}};
     const bool moved = from.up != path.up;
-    const Pin* before = find_pin(present_pins(topology[unit.leaf].name), unit.steering);
+    const Pin* before = find_pin(present_pins(topology.name_of(unit.node)), unit.steering);
     pin.reason = moved                                               ? reasons.moved(from, path)
                  : before != nullptr && before->target == pin.target ? before->reason
                                                                      : reasons.kept(path);
@@ -167,20 +158,19 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
            .to = to_string(topology, path),
            .reason = pin.reason});
     }
-    pins[unit.leaf].push_back(std::move(pin));
+    pins[unit.node].push_back(std::move(pin));
   }
 
-  for (std::uint32_t i = 0; i < topology.leaves().size(); ++i) {
-    const LeafId leaf{i};
-    const std::string& name = topology[leaf].name;
-    if (input.unheard.contains(leaf)) {
+  for (const NodeId node : topology.nodes()) {
+    const std::string& name = topology.name_of(node);
+    if (input.unheard.contains(node)) {
       const auto part = input.present->nodes.find(name);
       if (part == input.present->nodes.end())
         continue;
       NodePlan kept = part->second;
-      // What may no longer be touched is let go before anything else is known of the leaf.
+      // What may no longer be touched is let go before anything else is known of the node.
       if (std::erase_if(kept.pins, [&](const Pin& pin) {
-            return touches(topology, input.never_touch, leaf, pin.unit);
+            return touches(topology, input.never_touch, {node, pin.unit});
           }) > 0) {
         kept.version = version;
         result.changed = true;
@@ -189,11 +179,11 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
       continue;
     }
     const std::vector<Pin>& before = present_pins(name);
-    std::vector<Pin> now = std::move(pins[leaf]);
+    std::vector<Pin> now = std::move(pins[node]);
     std::ranges::sort(now, {}, &Pin::unit);
     if (keep_unknown) {
       for (const Pin& pin : before)
-        if (!demanded.contains({leaf, pin.unit}) && may_linger(input, leaf, pin))
+        if (!demanded.contains({node, pin.unit}) && may_linger(input, node, pin))
           now.push_back(pin);
       std::ranges::sort(now, {}, &Pin::unit);
     }

@@ -20,30 +20,37 @@
 
 namespace heddle {
 
+// A pin among all of them: the node where it is installed, and what it moves.
+struct PinKey {
+  NodeId node;
+  SteeringUnit unit;
+  auto operator<=>(const PinKey&) const = default;
+};
+
 struct PlanningInput {
   const Topology* topology{};
   const LinkState* links{};
   std::vector<Forbidden> forbidden;  // sorted
   const Prediction* prediction{};
-  // By leaf: how finely its agent can steer; nothing if it cannot or may not (absent, observing,
+  // How finely a node's agent can steer; not there if it cannot or may not (absent, observing,
   // disabled).
-  std::vector<std::optional<Granularity>> steering;
-  // Leaves whose agent has not been heard since the start and may still hold its pins: they are
+  std::map<NodeId, Granularity> steering;
+  // Nodes whose agent has not been heard since the start and may still hold its pins: they are
   // neither planned nor taken away.
-  std::set<LeafId> unheard;
+  std::set<NodeId> unheard;
   // Pins that their agent could not install, with the cable they were to lead to: their flows run
   // where they are seen. The way is among the forbidden ones.
-  std::map<std::pair<LeafId, SteeringUnit>, CableId> failing;
+  std::map<PinKey, CableId> failing;
   std::set<std::string> disabled_jobs;
-  std::vector<Prefix> never_touch{};                    // flows from or to these are not ours
-  std::set<std::pair<LeafId, SteeringUnit>> refused{};  // nor these, as their agent will not
+  std::vector<Prefix> never_touch{};  // flows from or to these are not ours
+  std::set<PinKey> refused{};         // nor these, as their agent will not
   std::set<CableId> draining{};  // for the reasons: what leads there is among the forbidden ones
   const RoutePlan* present{};
 };
 
 // What one pin moves.
 struct Unit {
-  LeafId leaf;  // where the pin is installed
+  NodeId node;  // where the pin is installed
   LeafId to;
   SteeringUnit steering;
   bool pinnable{};
@@ -66,16 +73,15 @@ PlanningProblem make_problem(const PlanningInput& input);
 // Subflows on each link of the core, by the link's number: what reasons and budgets speak of.
 std::vector<std::uint32_t> count_elephants(const Topology& topology, const Routing& routing);
 
-// The uplink cable that a pin of this leaf leads to.
-std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin);
+// The cable that a pin of this node leads to.
+std::optional<CableId> pinned_cable(const Topology& topology, NodeId node, const Pin& pin);
 
 // Whether a pin of this unit would also move flows from or to these prefixes: where the unit does
 // not name a source, those of all hosts whose packets it takes.
-bool touches(const Topology& topology, std::span<const Prefix> prefixes, LeafId leaf,
-             const SteeringUnit& unit);
+bool touches(const Topology& topology, std::span<const Prefix> prefixes, const PinKey& pin);
 
 // What flows are steered by, or would be if their leaf could: the pins that are asked for.
-std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input);
+std::set<PinKey> demanded_units(const PlanningInput& input);
 
 // By job: whether its efficiency under `routing` is known, as every subflow of it has a path
 // there.

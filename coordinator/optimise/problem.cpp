@@ -32,6 +32,11 @@ SteeringUnit unit_of(const Topology& topology, Granularity granularity, Attachme
   return ByPortAndDestination{topology[entry].leaf_port, key.destination};
 }
 
+std::optional<Granularity> granularity_at(const PlanningInput& input, NodeId node) {
+  const auto known = input.steering.find(node);
+  return known == input.steering.end() ? std::nullopt : std::optional(known->second);
+}
+
 const Pin* find_pin(const RoutePlan& plan, const std::string& node, const SteeringUnit& unit) {
   const auto part = plan.nodes.find(node);
   if (part == plan.nodes.end())
@@ -60,7 +65,7 @@ class Builder {
     const AttachmentId exit = exit_of(topology_, entry, demand.destination);
     const LeafId leaf = topology_[entry].leaf;
     const bool local = leaf == topology_[exit].leaf;
-    const std::optional<Granularity> steering = input_.steering[leaf.value];
+    const std::optional<Granularity> steering = granularity_at(input_, leaf);
     const bool steered =
         !local && steering &&
         !input_.disabled_jobs.contains(input_.prediction->jobs[demand.job.value].name);
@@ -73,7 +78,7 @@ class Builder {
       const SteeringUnit unit = unit_of(
           topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
       const bool ours = steered && !input_.refused.contains({leaf, unit}) &&
-                        !touches(topology_, input_.never_touch, leaf, unit);
+                        !touches(topology_, input_.never_touch, {leaf, unit});
       Path current = observed;
       // An agent that is still to be heard tells nobody where its flows run; its pins do.
       const bool held = ours || (!local && input_.unheard.contains(leaf));
@@ -93,7 +98,7 @@ class Builder {
       const std::uint32_t number =
           ours ? pinnable_unit(key_of(*steering, leaf, entry, demand, flow.subflows[i]),
                                topology_[exit].leaf, unit)
-               : add_unit({.leaf = leaf, .to = topology_[exit].leaf, .steering = unit});
+               : add_unit({.node = leaf, .to = topology_[exit].leaf, .steering = unit});
       Unit& info = result_.units[number];
       info.subflows.push_back(static_cast<std::uint32_t>(result_.problem.current.size()));
       info.pinned = info.pinned || pinned;
@@ -118,10 +123,10 @@ class Builder {
   }
 
  private:
-  bool fails(LeafId leaf, const SteeringUnit& unit, CableId cable) const {
+  bool fails(NodeId node, const SteeringUnit& unit, CableId cable) const {
     if (input_.failing.empty())
       return false;
-    const auto known = input_.failing.find({leaf, unit});
+    const auto known = input_.failing.find({node, unit});
     return known != input_.failing.end() && known->second == cable;
   }
 
@@ -132,7 +137,7 @@ class Builder {
 
   // A steering unit by its numbers, which compare faster than names and addresses.
   struct UnitKey {
-    LeafId leaf;
+    NodeId node;
     AttachmentId entry;  // not valid where the agent does not tell ports apart
     NicId source;        // likewise
     NicId destination;
@@ -140,9 +145,9 @@ class Builder {
     auto operator<=>(const UnitKey&) const = default;
   };
 
-  static UnitKey key_of(Granularity granularity, LeafId leaf, AttachmentId entry,
+  static UnitKey key_of(Granularity granularity, NodeId node, AttachmentId entry,
                         const FlowDemand& demand, const FlowKey& flow) {
-    UnitKey key{.leaf = leaf, .entry = {}, .source = {}, .destination = demand.destination};
+    UnitKey key{.node = node, .entry = {}, .source = {}, .destination = demand.destination};
     if (granularity == Granularity::port_and_destination)
       key.entry = entry;
     if (granularity == Granularity::queue_pair) {
@@ -156,7 +161,7 @@ class Builder {
     const auto [place, added] = numbers_.try_emplace(key, 0);
     if (added)
       place->second =
-          add_unit({.leaf = key.leaf, .to = to, .steering = steering, .pinnable = true});
+          add_unit({.node = key.node, .to = to, .steering = steering, .pinnable = true});
     return place->second;
   }
 
@@ -190,7 +195,7 @@ std::string fault(const PlanningProblem& planning, const Routing& routing) {
         return fmt::format("it tears {} apart or moves what is not ours", to_string(unit.steering));
     }
     if (unit.pinnable && path.crosses_core() &&
-        problem.topology->operator[](path.up).leaf != unit.leaf)
+        NodeId((*problem.topology)[path.up].leaf) != unit.node)
       return fmt::format("it lets {} enter the core at another leaf", to_string(unit.steering));
     if (unit.pinnable && path.routable() && !usable(problem, path))
       return fmt::format("it leads {} over a link that is down or withdrawn",
@@ -250,25 +255,26 @@ bool usable(const Problem& problem, const Path& path) {
 }
 
 PlanningProblem make_problem(const PlanningInput& input) {
-  HEDDLE_CHECK(input.steering.size() == input.topology->leaves().size());
   Builder builder(input);
   for (std::uint32_t i = 0; i < input.prediction->demand.flows.size(); ++i)
     builder.add(i);
   return builder.finish();
 }
 
-std::optional<CableId> pinned_cable(const Topology& topology, LeafId leaf, const Pin& pin) {
+std::optional<CableId> pinned_cable(const Topology& topology, NodeId node, const Pin& pin) {
+  const auto* leaf = std::get_if<LeafId>(&node);
+  if (leaf == nullptr)
+    return std::nullopt;
   if (const auto* route = std::get_if<PortTableRoute>(&pin.target))
-    return topology.cable_at(leaf, route->out_port);
+    return topology.cable_at(*leaf, route->out_port);
   if (const auto* route = std::get_if<HostRoute>(&pin.target))
-    return topology.cable_at(leaf, route->out_port);
+    return topology.cable_at(*leaf, route->out_port);
   if (const auto* mark = std::get_if<FlowMark>(&pin.target))
-    return topology.cable_at(leaf, mark->out_port);
+    return topology.cable_at(*leaf, mark->out_port);
   return std::nullopt;
 }
 
-bool touches(const Topology& topology, std::span<const Prefix> prefixes, LeafId leaf,
-             const SteeringUnit& unit) {
+bool touches(const Topology& topology, std::span<const Prefix> prefixes, const PinKey& pin) {
   if (prefixes.empty())
     return false;
   const auto within = [&](const IpAddress& address) {
@@ -276,27 +282,29 @@ bool touches(const Topology& topology, std::span<const Prefix> prefixes, LeafId 
                                [&](const Prefix& prefix) { return prefix.contains(address); });
   };
   const auto behind = [&](AttachmentId id) { return within(topology[topology[id].nic].address); };
-  if (within(destination_of(unit)))
+  if (within(destination_of(pin.unit)))
     return true;
-  if (const auto* flow = std::get_if<ByQueuePair>(&unit))
+  if (const auto* flow = std::get_if<ByQueuePair>(&pin.unit))
     return within(flow->source);
-  if (const auto* port = std::get_if<ByPortAndDestination>(&unit)) {
-    const auto attachment = topology.attachment_at(leaf, port->in_port);
+  const auto* leaf = std::get_if<LeafId>(&pin.node);
+  if (leaf == nullptr)
+    return false;
+  if (const auto* port = std::get_if<ByPortAndDestination>(&pin.unit)) {
+    const auto attachment = topology.attachment_at(*leaf, port->in_port);
     return attachment && behind(*attachment);
   }
-  return std::ranges::any_of(topology[leaf].attachments, behind);
+  return std::ranges::any_of(topology[*leaf].attachments, behind);
 }
 
-std::set<std::pair<LeafId, SteeringUnit>> demanded_units(const PlanningInput& input) {
+std::set<PinKey> demanded_units(const PlanningInput& input) {
   const Topology& topology = *input.topology;
-  std::set<std::pair<LeafId, SteeringUnit>> units;
+  std::set<PinKey> units;
   for (const PredictedFlow& flow : input.prediction->flows) {
     const LeafId leaf = topology[flow.entry].leaf;
+    const Granularity granularity =
+        granularity_at(input, leaf).value_or(Granularity::port_and_destination);
     for (const FlowKey& key : flow.subflows)
-      units.emplace(
-          leaf,
-          unit_of(topology, input.steering[leaf.value].value_or(Granularity::port_and_destination),
-                  flow.entry, key));
+      units.insert({leaf, unit_of(topology, granularity, flow.entry, key)});
   }
   return units;
 }

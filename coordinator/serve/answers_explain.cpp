@@ -99,10 +99,10 @@ Json busiest_link(const NetworkView& view, const Path& path,
 }
 
 // Every other way, with the elephants that are on its busiest link already.
-Json alternatives(const NetworkView& view, const Unit& unit, const Path& path,
+Json alternatives(const NetworkView& view, const Path& path,
                   const std::vector<std::uint32_t>& counts) {
   Json list = Json::array();
-  for (const CableId cable : view.topology[unit.leaf].cables) {
+  for (const CableId cable : view.topology[view.topology[path.up].leaf].cables) {
     const Path other = path_through(view.topology, path.from, cable, path.to);
     if (cable == path.up || !usable(view.planning.problem, other))
       continue;
@@ -199,12 +199,12 @@ Json slowest_json(const NetworkView& view, const Diagnosis& found) {
   const Unit& unit = planning.units[planning.problem.unit_of_subflow[found.subflow]];
   const Path& path = view.routing[found.subflow];
   const auto seen = view.flows.subflows().find(key);
-  const std::string& leaf = view.topology[unit.leaf].name;
+  const std::string& node = view.topology.name_of(unit.node);
   return {{"flow", fmt::format("{} {}", to_string(key.source), to_string(key.destination))},
           {"source_port", key.source_port},
           {"path", to_string(view.topology, path)},
-          {"pinned", find_pin(view, leaf, unit.steering) != nullptr},
-          {"steered_by", unit.pinnable ? Json(leaf) : Json()},
+          {"pinned", find_pin(view, node, unit.steering) != nullptr},
+          {"steered_by", unit.pinnable ? Json(node) : Json()},
           {"rate_bps", found.rate.bits_per_second},
           {"needed_bps", found.needed.bits_per_second},
           {"observed_bps", seen == view.flows.subflows().end()
@@ -258,7 +258,7 @@ std::string verdict(const NetworkView& view, const std::string& job,
     return view.disabled_jobs.contains(job)
                ? fmt::format("{} is full, and the job is switched off", link)
                : fmt::format("{} is full, and {} does not steer its slowest flow", link,
-                             view.topology[unit.leaf].name);
+                             view.topology.name_of(unit.node));
   // Its being the worst job makes the bound its own.
   if (bound && view.efficiency && *efficiency <= view.efficiency->worst + 1e-9 &&
       *efficiency >= *bound * kAsGood)
@@ -287,7 +287,7 @@ Result<std::string> explain_json(const NetworkView& view, std::span<const std::s
         continue;
       const Unit& unit = view.planning.units[view.planning.problem.unit_of_subflow[subflow]];
       const Path& path = view.routing[subflow];
-      const std::string& node = view.topology[unit.leaf].name;
+      const std::string& node = view.topology.name_of(unit.node);
       const std::vector<std::uint32_t> counts = count_elephants(view, unit);
       const Pin* pin = find_pin(view, node, unit.steering);
       const auto since = pin != nullptr ? view.since(node, unit.steering) : std::nullopt;
@@ -302,8 +302,7 @@ Result<std::string> explain_json(const NetworkView& view, std::span<const std::s
            {"reason", reason},
            {"applies", pin != nullptr ? Json(applies(pin->target)) : Json()},
            {"bottleneck", busiest_link(view, path, counts)},
-           {"alternatives",
-            path.crosses_core() ? alternatives(view, unit, path, counts) : Json::array()},
+           {"alternatives", path.crosses_core() ? alternatives(view, path, counts) : Json::array()},
            {"congestion", congestion(view, demand, path)}});
     }
   }

@@ -31,7 +31,7 @@ class Churn : public ::testing::Test {
       planning.flow_of.push_back(number);
       planning.subflow_of.push_back(0);
       planning.units.push_back(
-          {.leaf = *topology.find_leaf("leaf1"),
+          {.node = *topology.find_leaf("leaf1"),
            .to = *topology.find_leaf("leaf2"),
            .steering = ByPortAndDestination{fmt::format("p{}", h), address(2, h)},
            .pinnable = true,

@@ -22,7 +22,8 @@ class PlanningTest : public ::testing::Test {
     input.links = &links;
     input.prediction = &prediction;
     input.present = &present;
-    input.steering.assign(topology.leaves().size(), kPort);
+    for (std::uint32_t i = 0; i < topology.leaves().size(); ++i)
+      input.steering[LeafId{i}] = kPort;
   }
 
   CableId cable(int leaf, int spine) {
@@ -75,7 +76,7 @@ TEST_F(PlanningTest, PutsQueuePairsOfOnePortAndDestinationUnderOnePin) {
 }
 
 TEST_F(PlanningTest, GivesEachQueuePairAPinWhereTheAgentCan) {
-  input.steering[0] = Granularity::queue_pair;
+  input.steering[LeafId{0}] = Granularity::queue_pair;
   flow(1, 1, 2, 1, {1, 2, 1});
   const PlanningProblem planning = make_problem(input);
   EXPECT_EQ(planning.units.size(), 3U);
@@ -85,7 +86,7 @@ TEST_F(PlanningTest, GivesEachQueuePairAPinWhereTheAgentCan) {
 }
 
 TEST_F(PlanningTest, PutsFlowsToOneHostUnderOnePinWhereTheAgentTellsOnlyDestinations) {
-  input.steering[0] = Granularity::destination;
+  input.steering[LeafId{0}] = Granularity::destination;
   flow(1, 1, 2, 1, {1});
   flow(1, 2, 2, 1, {1});
   const PlanningProblem planning = make_problem(input);
@@ -94,7 +95,7 @@ TEST_F(PlanningTest, PutsFlowsToOneHostUnderOnePinWhereTheAgentTellsOnlyDestinat
 }
 
 TEST_F(PlanningTest, LeavesFlowsOfUnsteerableLeavesWhereTheyWereSeen) {
-  input.steering[0] = std::nullopt;
+  input.steering.erase(LeafId{0});
   flow(1, 1, 2, 1, {2});
   flow(1, 2, 2, 2, {0});
   const PlanningProblem planning = make_problem(input);
@@ -121,7 +122,7 @@ TEST_F(PlanningTest, TouchesThePrefixesOfAllThatAPinMoves) {
   const LeafId leaf2 = *topology.find_leaf("leaf2");
   ASSERT_TRUE(prefixes[0].contains(address(1, 1)) && !prefixes[0].contains(address(1, 2)));
   const auto touched = [&](LeafId leaf, const SteeringUnit& unit) {
-    return touches(topology, prefixes, leaf, unit);
+    return touches(topology, prefixes, {leaf, unit});
   };
   EXPECT_TRUE(touched(leaf1, ByPortAndDestination{"p1", address(2, 1)}));
   EXPECT_FALSE(touched(leaf1, ByPortAndDestination{"p2", address(2, 1)}));
@@ -131,7 +132,7 @@ TEST_F(PlanningTest, TouchesThePrefixesOfAllThatAPinMoves) {
   EXPECT_FALSE(touched(leaf1, ByQueuePair{address(1, 2), address(2, 1), 50000}));
   EXPECT_TRUE(touched(leaf1, ByDestination{address(2, 1)}));
   EXPECT_FALSE(touched(leaf2, ByDestination{address(3, 1)}));
-  EXPECT_FALSE(touches(topology, {}, leaf1, ByDestination{address(2, 1)}));
+  EXPECT_FALSE(touches(topology, {}, {leaf1, ByDestination{address(2, 1)}}));
 }
 
 TEST_F(PlanningTest, NeedsNoPinWithinALeaf) {
@@ -221,9 +222,9 @@ class Careless final : public Optimiser {
 
 TEST_F(PlanningTest, DropsARoutingThatBreaksTheRulesAndSaysSo) {
   flow(1, 1, 2, 1, {1, 1});
-  input.steering[0] = kPort;
+  input.steering[LeafId{0}] = kPort;
   flow(2, 1, 3, 1, {1});
-  input.steering[1] = std::nullopt;
+  input.steering.erase(LeafId{1});
   const PlanningProblem planning = make_problem(input);
   links.set(topology, cable(2, 2), false);
   const AttachmentId from = planning.problem.current[0].from;
@@ -287,8 +288,8 @@ TEST_F(PlanningTest, LeavesThePinsOfAnAgentThatIsStillToBeHeard) {
   flow(1, 1, 2, 1);
   pin(1, 1, address(2, 1), 1);
   pin(1, 2, address(3, 1), 2);
-  input.steering[0].reset();
-  input.unheard.insert({0});
+  input.steering.erase(LeafId{0});
+  input.unheard.insert(LeafId{0});
   const PlanningProblem planning = make_problem(input);
   ASSERT_EQ(planning.problem.current.size(), 1U);
   EXPECT_EQ(planning.problem.current[0].up, cable(1, 1));
@@ -302,7 +303,7 @@ TEST_F(PlanningTest, LeavesThePinsOfAnAgentThatIsStillToBeHeard) {
 
 TEST_F(PlanningTest, SafetyRule7JudgesNoJobOfWhichAFlowIsNotSeen) {
   flow(1, 1, 2, 1, {1});
-  input.steering[0].reset();
+  input.steering.erase(LeafId{0});
   PlanningProblem planning = make_problem(input);
   EXPECT_EQ(judged_jobs(planning, planning.problem.current), std::vector<bool>{true});
   EXPECT_EQ(judged_jobs(planning, {Path{}}), std::vector<bool>{false});
