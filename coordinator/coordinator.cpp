@@ -94,6 +94,7 @@ void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
   if (!broadcast_.hello(sender, hello, now))
     return;
   follow_epoch();
+  watch_segments();
   // An agent says hello again when what it can do has changed.
   if (const auto steers = broadcast_.steering(sender.node, now); known && steers != before)
     plan_soon(fmt::format("{} {}", sender.node,
@@ -211,6 +212,7 @@ void Coordinator::step() {
   look_for_quiet_now();
   if (now >= broadcast_.next_tick())
     broadcast_.tick(now);
+  watch_segments();
   check_waiting();
 }
 

@@ -119,16 +119,22 @@ class Coordinator {
   bool wait_for_quiet(const Situation& situation, const Routing& routing);
   void note_decision(std::string outcome, std::string reason, std::uint64_t moves);
   void look_for_quiet_now();
-  std::map<NodeId, Granularity> steering() const;
-  std::set<NodeId> unheard() const;
   void doubt_restored(const Sender& sender, const Hello& hello);
-  void note_failures(const std::string& node);
-  PlanningInput planning_input() const;
   void judge(Efficiency efficiency);
   void take(PlanAndMoves next, std::string reason);
   void date_pins(const RoutePlan& next, WallTime wall);
   void follow_epoch();
   std::uint64_t situation_signature() const;
+
+  // steering.cpp
+  std::map<NodeId, Granularity> steering() const;
+  std::set<NodeId> unheard() const;
+  std::map<SpineId, IpAddress> spine_segments() const;
+  Segments segments() const;
+  std::set<HostId> host_routes() const;
+  void watch_segments();
+  void note_failures(const std::string& node);
+  PlanningInput planning_input() const;
 
   // rollout.cpp
   bool may_steer(NodeId node) const;
@@ -139,6 +145,7 @@ class Coordinator {
   RolloutSight rollout_sight() const;
   void look_at_node(const std::string& name, RolloutSight& sight) const;
   std::string flows_astray(const Wave& wave) const;
+  bool leads_as(CableId seen, const Path& path) const;
 
   // requests_rollout.cpp, requests_drain.cpp
   Reply rollout_request(const Request& request, const Sender& sender);
@@ -155,7 +162,7 @@ class Coordinator {
   std::set<CableId> draining() const;
   std::string drains_shown() const;
   DrainShown look_at(const Drain& drain) const;
-  bool leads_into(const DrainScope& scope, const Pin& pin, CableId up) const;
+  bool leads_into(const DrainScope& scope, NodeId node, const Pin& pin) const;
   bool reports(const std::string& node) const;
   std::optional<Rate> fresh_rate(LinkId link) const;
   LeafId leaf_of(LinkId link) const;
@@ -210,10 +217,12 @@ class Coordinator {
   std::set<std::string> notes_;  // so that each is logged once
   // Pins that an agent could not install, and until when they are not tried again.
   struct Failing {
-    CableId cable;
+    std::optional<CableId>
+        cable;  // that a leaf's pin leads to; other nodes' pins are given up whole
     Time until;
   };
   std::map<PinKey, Failing> failing_;
+  std::map<SpineId, IpAddress> spine_segments_;                    // as they were looked at last
   std::map<std::string, std::map<SteeringUnit, WallTime>> since_;  // by node: when a pin became so
   Dwell dwell_;
   // A plan that waits until the flows that it moves are silent, or until patience ends.

@@ -23,89 +23,6 @@ double seconds(Duration duration) {
 
 }  // namespace
 
-std::map<NodeId, Granularity> Coordinator::steering() const {
-  std::map<NodeId, Granularity> nodes;
-  for (const auto& [name, agent] : broadcast_.agents())
-    if (const auto node = topology_.find_node(name); node && may_steer(*node))
-      if (const auto granularity = broadcast_.steering(name, parts_.clock.now()))
-        nodes.emplace(*node, *granularity);
-  return nodes;
-}
-
-// After a restart agents come back one by one. What the others hold stays as it is until their
-// lease has run out, when there is nothing left to keep.
-std::set<NodeId> Coordinator::unheard() const {
-  std::set<NodeId> nodes;
-  if (parts_.clock.now() - started_ >= settings_.broadcast.lease)
-    return nodes;
-  for (const NodeId node : topology_.nodes()) {
-    const std::string& name = topology_.name_of(node);
-    if (may_steer(node) && broadcast_.find(name) == nullptr &&
-        !broadcast_.disabled().contains(name))
-      nodes.insert(node);
-  }
-  return nodes;
-}
-
-// A pin that fails carries nothing, whatever the plan says. It is given up for as long as a lease
-// lasts, so that it is not tried again with every plan. Where nothing may be programmed at all
-// (a conflict, the off switch), the ways are not to blame.
-void Coordinator::note_failures(const std::string& node) {
-  const auto place = topology_.find_node(node);
-  const AgentState* agent = broadcast_.find(node);
-  if (!place || agent == nullptr || agent->disabled || !agent->conflict.empty())
-    return;
-  const NodePlan part = broadcast_.part_of(node);
-  if (agent->installed != part.version)
-    return;
-  std::set<SteeringUnit> failed;
-  // What `main` does not offer is told as a withdrawal, which ends with the first offer; the agent
-  // then installs the pin by itself.
-  for (const PinFailure& failure : agent->failed)
-    if (failure.code == Errc::permission)
-      refused_.insert({*place, failure.unit});
-    else if (failure.code != Errc::not_found)
-      failed.insert(failure.unit);
-  const Time until = parts_.clock.now() + settings_.broadcast.lease;
-  for (const Pin& pin : part.pins) {
-    const auto cable = pinned_cable(topology_, *place, pin);
-    if (cable && failed.contains(pin.unit))
-      failing_[{*place, pin.unit}] = {*cable, until};
-    else if (const auto known = failing_.find({*place, pin.unit});
-             known != failing_.end() && known->second.cable == cable)
-      failing_.erase(known);
-  }
-}
-
-PlanningInput Coordinator::planning_input() const {
-  static const RoutePlan kNothing;
-  std::vector<Forbidden> forbidden = links_.forbidden();
-  std::set<CableId> drained = draining();
-  const std::vector<Forbidden> kept_off = keep_away_from(topology_, drained);
-  forbidden.insert(forbidden.end(), kept_off.begin(), kept_off.end());
-  std::map<PinKey, CableId> failing;
-  for (const auto& [pin, failure] : failing_) {
-    failing[pin] = failure.cable;
-    if (const auto nic = topology_.find_nic(destination_of(pin.unit)))
-      for (const AttachmentId id : topology_[*nic].attachments)
-        forbidden.push_back({topology_[failure.cable].leaf, topology_[id].leaf, failure.cable});
-  }
-  std::ranges::sort(forbidden);
-  forbidden.erase(std::unique(forbidden.begin(), forbidden.end()), forbidden.end());
-  return {.topology = &topology_,
-          .links = &links_.state(),
-          .forbidden = std::move(forbidden),
-          .prediction = &prediction_,
-          .steering = steering(),
-          .unheard = unheard(),
-          .failing = std::move(failing),
-          .disabled_jobs = operators_.disabled_jobs,
-          .never_touch = settings_.never_touch,
-          .refused = refused_,
-          .draining = std::move(drained),
-          .present = record_ ? &record_->plan : &kNothing};
-}
-
 // Who wants what, and what may be steered: when this changes, so has the task.
 std::uint64_t Coordinator::situation_signature() const {
   std::uint64_t hash = demand_signature(prediction_);
@@ -118,7 +35,14 @@ std::uint64_t Coordinator::situation_signature() const {
   for (const std::string& job : operators_.disabled_jobs)
     for (const char c : job)
       mix(static_cast<unsigned char>(c));
-  mix(refused_.size());
+  mix(input_.refused.size());
+  for (const HostId host : input_.segments.senders)
+    mix(host.value);
+  for (const auto& [spine, segment] : input_.segments.spines)
+    mix(spine.value);
+  mix(input_.segments.hosts.size());
+  for (const HostId host : input_.host_routes)
+    mix(host.value);
   for (const CableId cable : input_.draining)
     mix(cable.value);
   return hash;

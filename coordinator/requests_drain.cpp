@@ -91,8 +91,7 @@ DrainShown Coordinator::look_at(const Drain& drain) const {
     const std::string& name = topology_.name_of(node);
     const NodePlan part = broadcast_.part_of(name);
     for (const Pin& pin : part.pins)
-      if (const auto cable = pinned_cable(topology_, node, pin);
-          cable && leads_into(*scope, pin, *cable))
+      if (leads_into(*scope, node, pin))
         ++shown.pins;
     // What was not read back may still lead there.
     const AgentState* agent = broadcast_.find(name);
@@ -155,17 +154,31 @@ Duration Coordinator::pauses() const {
 }
 
 // Over one of its cables, or by a spine that leads on through one.
-bool Coordinator::leads_into(const DrainScope& scope, const Pin& pin, CableId up) const {
-  if (scope.cables.contains(up))
-    return true;
+bool Coordinator::leads_into(const DrainScope& scope, NodeId node, const Pin& pin) const {
+  const auto drained = [&](LeafId leaf, SpineId spine) {
+    return std::ranges::any_of(topology_.cables_between(leaf, spine),
+                               [&](CableId id) { return scope.cables.contains(id); });
+  };
+  std::optional<SpineId> spine;
+  if (const auto cable = pinned_cable(topology_, node, pin)) {
+    if (scope.cables.contains(*cable))
+      return true;
+    // A spine's own pin names the cable; it does not lead beside it.
+    if (std::holds_alternative<SpineId>(node))
+      return false;
+    spine = topology_[*cable].spine;
+  } else if (const auto* list = std::get_if<SegmentList>(&pin.target)) {
+    spine = spine_of(spine_segments_, *list);
+    if (const auto* host = std::get_if<HostId>(&node); host != nullptr && spine)
+      for (const NicId nic : topology_[*host].nics)
+        for (const AttachmentId id : topology_[nic].attachments)
+          if (drained(topology_[id].leaf, *spine))
+            return true;
+  }
   const auto nic = topology_.find_nic(destination_of(pin.unit));
-  if (!nic)
-    return false;
-  for (const AttachmentId id : topology_[*nic].attachments)
-    for (const CableId down : topology_.cables_between(topology_[id].leaf, topology_[up].spine))
-      if (scope.cables.contains(down))
-        return true;
-  return false;
+  return spine && nic && std::ranges::any_of(topology_[*nic].attachments, [&](AttachmentId id) {
+           return drained(topology_[id].leaf, *spine);
+         });
 }
 
 LeafId Coordinator::leaf_of(LinkId link) const {

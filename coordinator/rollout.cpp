@@ -166,6 +166,14 @@ void Coordinator::look_at_node(const std::string& name, RolloutSight& sight) con
                                     part.pins.size(), to_string(part.version)));
 }
 
+// Whether what was seen on an uplink may run as the path says. Queue pairs of RDMA hardware stay at
+// the attachment that they were made at, whatever their host routes by now.
+bool Coordinator::leads_as(CableId seen, const Path& path) const {
+  const Topology::Cable& one = topology_[seen];
+  const Topology::Cable& other = topology_[path.up];
+  return seen == path.up || one.leaf != other.leaf || (path.spread && one.spine == other.spine);
+}
+
 // Flows that were seen on another uplink than their pin's for longer than a plan takes to be seen.
 std::string Coordinator::flows_astray(const Wave& wave) const {
   const Time settled = plan_taken_at_ + 2 * settings_.broadcast.report_interval;
@@ -178,7 +186,7 @@ std::string Coordinator::flows_astray(const Wave& wave) const {
       const Unit& unit = planning_.units[planning_.problem.unit_of_subflow[subflow]];
       const CableId seen = flow.observed[planning_.subflow_of[subflow]];
       if (!unit.pinnable || subflow >= routing_.size() || !routing_[subflow].crosses_core() ||
-          !seen.valid() || seen == routing_[subflow].up ||
+          !seen.valid() || leads_as(seen, routing_[subflow]) ||
           std::ranges::none_of(topology_.racks_of(unit.node), [&](const std::string& rack) {
             return std::ranges::find(wave.racks, rack) != wave.racks.end();
           }))

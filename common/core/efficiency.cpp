@@ -156,21 +156,30 @@ double Evaluator::needed_rate(std::uint32_t flow) const {
   return demand.weight * 8.0 / ideal_phase_seconds_[demand.job.value][demand.phase];
 }
 
+void Evaluator::cross_uplinks(const Path& path) {
+  if (path.spread)
+    cross_hashed(topology_[path.from].leaf, topology_[path.up].spine, true);
+  else
+    network_.cross(topology_.uplink(path.up));
+}
+
 void Evaluator::cross_downlinks(const Path& path) {
-  if (path.down.valid()) {
+  if (path.down.valid())
     network_.cross(topology_.downlink(path.down));
-    return;
-  }
-  const LeafId leaf = topology_[path.to].leaf;
-  const auto cables = topology_.cables_between(leaf, topology_[path.up].spine);
-  const auto up = [this](CableId c) { return links_.up(topology_.downlink(c)); };
-  const auto live = std::ranges::count_if(cables, up);
+  else
+    cross_hashed(topology_[path.to].leaf, topology_[path.up].spine, false);
+}
+
+void Evaluator::cross_hashed(LeafId leaf, SpineId spine, bool up) {
+  const auto cables = topology_.cables_between(leaf, spine);
+  const auto link = [&](CableId c) { return up ? topology_.uplink(c) : topology_.downlink(c); };
+  const auto lives = [&](CableId c) { return links_.up(link(c)); };
+  const auto live = std::ranges::count_if(cables, lives);
   for (const CableId cable : cables) {
     // With none alive all are crossed, and being down they give the rate of 0 that is true.
-    if (live == 0 || up(cable))
-      network_.cross(
-          topology_.downlink(cable),
-          1.0 / static_cast<double>(live == 0 ? static_cast<long>(cables.size()) : live));
+    if (live == 0 || lives(cable))
+      network_.cross(link(cable), 1.0 / static_cast<double>(
+                                            live == 0 ? static_cast<long>(cables.size()) : live));
   }
 }
 
@@ -186,7 +195,7 @@ void Evaluator::load_routing(const Scenario& scenario, const Routing& routing) {
         continue;
       network_.cross(topology_.nic_tx(path.from));
       if (path.crosses_core()) {
-        network_.cross(topology_.uplink(path.up));
+        cross_uplinks(path);
         cross_downlinks(path);
       }
       network_.cross(topology_.nic_rx(path.to));

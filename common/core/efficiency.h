@@ -63,7 +63,10 @@ class Evaluator {
   void solve_ideal();
   void load_ideal(const Scenario& scenario);
   void load_routing(const Scenario& scenario, const Routing& routing);
+  void cross_uplinks(const Path& path);
   void cross_downlinks(const Path& path);
+  // Cables that are hashed over, each with its part.
+  void cross_hashed(LeafId leaf, SpineId spine, bool up);
   std::uint32_t count_on_links();
 
   const Topology& topology_;

@@ -26,8 +26,8 @@ void Improver::find_alike() {
   const auto spines = static_cast<std::uint32_t>(model_.topology().spines().size());
   const auto leaves = static_cast<std::uint32_t>(model_.topology().leaves().size());
   alike_ = leaves_alike_ && state_.units() > 0 && state_.items() == state_.units() &&
-           model_.problem().forbidden.empty() && !sides_.empty() &&
-           sides_.front().links.front().count == spines;
+           model_.problem().forbidden.empty() && model_.problem().uplink_sets.empty() &&
+           !sides_.empty() && sides_.front().links.front().count == spines;
   spines_ = spines;
   first_downlink_ = model_.downlinks(SpineId{0}, LeafId{0}).value;
   uplinks_.clear();

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <variant>
 
 namespace heddle {
 
@@ -29,9 +28,6 @@ using AttachmentId = Index<struct AttachmentTag>;  // a NIC's port on a leaf
 using CableId = Index<struct CableTag>;            // leaf to spine, two links
 using LinkId = Index<struct LinkTag>;              // one direction
 using JobId = Index<struct JobTag>;
-
-// Any node of the fabric, as a place where pins are installed.
-using NodeId = std::variant<LeafId, SpineId, HostId>;
 
 }  // namespace heddle
 

@@ -25,6 +25,22 @@ struct Forbidden {
   auto operator<=>(const Forbidden&) const = default;
 };
 
+// Uplinks by cable: those that what steers a flow can lead it to. `spread`: it chooses a spine, and
+// the leaf hashes over the cables that are parallel to the one that stands for it (Path::spread).
+struct UplinkSet {
+  std::vector<bool> cables;
+  bool spread{};
+};
+
+// How one flow may go, where not every live way is open to it.
+struct FlowWay {
+  static constexpr std::uint32_t kEveryUplink = std::numeric_limits<std::uint32_t>::max();
+
+  AttachmentId from;  // where it enters and leaves the fabric
+  AttachmentId to;
+  std::uint32_t uplinks{kEveryUplink};  // the number of its set in Problem::uplink_sets
+};
+
 struct Problem {
   const Topology* topology{};
   const LinkState* links{};
@@ -39,6 +55,9 @@ struct Problem {
   std::vector<bool> fixed;
   std::vector<Rate> residual;        // by link: load that is not ours. Empty: none
   std::vector<Forbidden> forbidden;  // sorted
+  // By flow. Empty: each by any of its NICs' attachments and any uplink.
+  std::vector<FlowWay> ways;
+  std::vector<UplinkSet> uplink_sets;
   // Churn budget: how many units may leave a path that still works. A unit whose path is dead or
   // forbidden moves beyond it, and one that is nowhere yet is placed; that is no churn. Only the
   // heddle scheme keeps it.

@@ -30,6 +30,7 @@ void Model::number_subflows() {
   HEDDLE_CHECK(problem_.unit_of_subflow.empty() || problem_.unit_of_subflow.size() == n);
   HEDDLE_CHECK(problem_.current.empty() || problem_.current.size() == n);
   HEDDLE_CHECK(problem_.fixed.empty() || problem_.fixed.size() == n);
+  HEDDLE_CHECK(problem_.ways.empty() || problem_.ways.size() == demand.flows.size());
   HEDDLE_CHECK(std::ranges::is_sorted(problem_.forbidden));
 }
 
@@ -108,22 +109,24 @@ void Model::find_ways(std::uint32_t subflow, std::vector<Way>& ways) const {
   if (flow.source.value >= nics || flow.destination.value >= nics ||
       flow.source == flow.destination || !std::isfinite(flow.weight) || flow.weight <= 0.0)
     return;
+  const FlowWay* given = way_of(subflow);
   for (const AttachmentId from : topology()[flow.source].attachments) {
-    if (!links.up(topology().nic_tx(from)))
+    if (!links.up(topology().nic_tx(from)) || (given != nullptr && given->from != from))
       continue;
     for (const AttachmentId to : topology()[flow.destination].attachments) {
-      if (!links.up(topology().nic_rx(to)))
+      if (!links.up(topology().nic_rx(to)) || (given != nullptr && given->to != to))
         continue;
       const Way way{.from = from,
                     .to = to,
                     .from_leaf = topology()[from].leaf,
-                    .to_leaf = topology()[to].leaf};
+                    .to_leaf = topology()[to].leaf,
+                    .uplinks = given != nullptr ? given->uplinks : FlowWay::kEveryUplink};
       if (way.from_leaf == way.to_leaf) {
         ways.assign(1, way);  // no other way can be better than one that needs no core
         return;
       }
       if (std::ranges::any_of(uplinks(way.from_leaf), [&](const Uplink& up) {
-            return leads(way.from_leaf, up, way.to_leaf);
+            return leads(way.from_leaf, up, way.to_leaf) && reaches(way, up.cable);
           }))
         ways.push_back(way);
     }
@@ -203,7 +206,8 @@ void Model::make_unit(std::span<const std::uint32_t> subflows) {
       shares_ways = false;
       std::erase_if(ways, [&](const Way& way) {
         return std::ranges::none_of(ways_in_hand_, [&](const Way& other) {
-          return other.from_leaf == way.from_leaf && other.to_leaf == way.to_leaf;
+          return other.from_leaf == way.from_leaf && other.to_leaf == way.to_leaf &&
+                 other.uplinks == way.uplinks;
         });
       });
     }
@@ -240,7 +244,7 @@ bool Model::allows(const Unit& unit, const Choice& choice) const {
     return false;
   const Way& way = ways_[choice.way];
   return topology()[choice.up].leaf == way.from_leaf &&
-         resources_[uplink(choice.up).value].lanes > 0 &&
+         resources_[uplink(choice.up).value].lanes > 0 && reaches(way, choice.up) &&
          leads(way.from_leaf, {.cable = choice.up, .spine = spine_of(choice.up)}, way.to_leaf);
 }
 
@@ -275,12 +279,18 @@ Path Model::path(const Unit& unit, std::uint32_t subflow, const Choice& choice) 
   const FlowDemand& flow = demand_of(subflow);
   const FlowDemand& first = demand_of(members_[unit.first_member]);
   Path path{.from = way.from, .up = choice.up, .down = {}, .to = way.to};
-  if (flow.source != first.source)
-    path.from = live_attachment(flow.source, way.from_leaf, true);
-  if (flow.destination != first.destination)
-    path.to = live_attachment(flow.destination, way.to_leaf, false);
+  if (const FlowWay* given = way_of(subflow)) {
+    path.from = given->from;
+    path.to = given->to;
+  } else {
+    if (flow.source != first.source)
+      path.from = live_attachment(flow.source, way.from_leaf, true);
+    if (flow.destination != first.destination)
+      path.to = live_attachment(flow.destination, way.to_leaf, false);
+  }
   // Over one live cable the spine has nothing to choose; over several the choice is its hash's.
   const SpineId spine = spine_of(choice.up);
+  path.spread = way.uplinks != FlowWay::kEveryUplink && problem_.uplink_sets[way.uplinks].spread;
   if (resources_[downlinks(spine, way.to_leaf).value].lanes == 1)
     for (const CableId cable : topology().cables_between(way.to_leaf, spine))
       if (problem_.links->up(topology().downlink(cable)))

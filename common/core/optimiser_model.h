@@ -30,6 +30,7 @@ class Model {
     AttachmentId to;
     LeafId from_leaf;
     LeafId to_leaf;
+    std::uint32_t uplinks{FlowWay::kEveryUplink};  // the set that it may take, as in the problem
   };
   // Subflows that one pin moves together. members(): their numbers, ascending.
   struct Unit {
@@ -95,6 +96,11 @@ class Model {
     return resources_[downlinks(uplink.spine, to).value].lanes > 0 &&
            (problem_.forbidden.empty() || !forbidden(from, uplink.cable, to));
   }
+  // Whether what steers a unit can lead it to that uplink.
+  bool reaches(const Way& way, CableId up) const {
+    return way.uplinks == FlowWay::kEveryUplink ||
+           problem_.uplink_sets[way.uplinks].cables[up.value];
+  }
 
   // Calls visit(Choice, up, down) for each choice that a unit has, with what it loads; at least
   // once.
@@ -104,7 +110,7 @@ class Model {
       const ResourceId first = downlinks(SpineId{0}, ways_[w].to_leaf);
       for (const Uplink& up : uplinks(ways_[w].from_leaf)) {
         const ResourceId down{first.value + up.spine.value};
-        if (resources_[down.value].lanes > 0 &&
+        if (resources_[down.value].lanes > 0 && reaches(ways_[w], up.cable) &&
             (problem_.forbidden.empty() ||
              !forbidden(ways_[w].from_leaf, up.cable, ways_[w].to_leaf)))
           visit(Choice{.way = w, .up = up.cable}, uplink(up.cable), down);
@@ -116,7 +122,7 @@ class Model {
   void for_each_choice_over(SpineId spine, const Unit& unit, Visit visit) const {
     for (std::uint32_t w = unit.first_way; w < unit.end_way; ++w)
       for (const Uplink& up : uplinks(ways_[w].from_leaf, spine))
-        if (leads(ways_[w].from_leaf, up, ways_[w].to_leaf))
+        if (leads(ways_[w].from_leaf, up, ways_[w].to_leaf) && reaches(ways_[w], up.cable))
           visit(Choice{.way = w, .up = up.cable});
   }
   bool allows(const Unit& unit, const Choice& choice) const;
@@ -148,6 +154,10 @@ class Model {
   void make_unit(std::span<const std::uint32_t> members);
   bool forbidden(LeafId from, CableId up, LeafId to) const;
   AttachmentId live_attachment(NicId nic, LeafId leaf, bool sending) const;
+  // The flow's own way, if it has no choice of attachments.
+  const FlowWay* way_of(std::uint32_t subflow) const {
+    return problem_.ways.empty() ? nullptr : &problem_.ways[flow_of_[subflow]];
+  }
   std::string nic_name(NicId nic) const;
   void note(const std::string& text, std::size_t subflows) { notes_[text] += subflows; }
 

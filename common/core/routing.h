@@ -12,12 +12,14 @@ namespace heddle {
 // Attachment, uplink cable (which names the spine), downlink cable, attachment. A path inside one
 // leaf has neither uplink nor downlink. A path whose downlink is not set but whose uplink is leaves
 // the choice among parallel cables to the spine's hash. An unroutable subflow (no live path) has no
-// attachments.
+// attachments. `spread`: the source leaf, too, hashes: over `up` and the cables parallel to it, as
+// something behind it chose only the spine.
 struct Path {
   AttachmentId from;
   CableId up;
   CableId down;
   AttachmentId to;
+  bool spread{};
 
   bool routable() const { return from.valid(); }
   bool crosses_core() const { return up.valid(); }

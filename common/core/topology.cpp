@@ -134,7 +134,9 @@ tl::expected<Topology, std::vector<Mistake>> Topology::build(const FabricDescrip
         }
         ports.claim(attachment.leaf, attachment.leaf_port, attachment.line);
         const AttachmentId id{static_cast<std::uint32_t>(t.attachments_.size())};
-        t.attachments_.push_back({nic_id, *leaf, attachment.leaf_port, attachment.capacity});
+        t.attachments_.push_back({nic_id, *leaf, attachment.leaf_port,
+                                  attachment.host_port.empty() ? nic.name : attachment.host_port,
+                                  attachment.capacity});
         t.nics_.back().attachments.push_back(id);
         t.leaves_[leaf->value].attachments.push_back(id);
       }
@@ -231,6 +233,26 @@ std::optional<CableId> Topology::cable_at(LeafId leaf, std::string_view leaf_por
       return id;
   }
   return std::nullopt;
+}
+
+std::optional<CableId> Topology::cable_at(SpineId spine, std::string_view spine_port) const {
+  for (const CableId id : (*this)[spine].cables)
+    if ((*this)[id].spine_port == spine_port)
+      return id;
+  return std::nullopt;
+}
+
+std::optional<AttachmentId> Topology::attachment_at(HostId host, std::string_view host_port) const {
+  std::optional<AttachmentId> found;
+  for (const NicId nic : (*this)[host].nics)
+    for (const AttachmentId id : (*this)[nic].attachments) {
+      if ((*this)[id].host_port != host_port)
+        continue;
+      if (found)
+        return std::nullopt;
+      found = id;
+    }
+  return found;
 }
 
 std::optional<AttachmentId> Topology::attachment_at(LeafId leaf, std::string_view leaf_port) const {

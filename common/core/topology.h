@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "common/core/address.h"
@@ -17,6 +18,9 @@
 #include "common/core/units.h"
 
 namespace heddle {
+
+// Any node of the fabric, as a place where pins are installed.
+using NodeId = std::variant<LeafId, SpineId, HostId>;
 
 // What a fabric file says, before it is checked. `line` is where it says so, 1-based; 0 if
 // generated.
@@ -35,6 +39,7 @@ struct FabricDescription {
     std::string leaf_port;  // the interface on the leaf that faces this NIC
     Rate capacity;
     int line{};
+    std::string host_port{};  // the interface on the host; empty: the NIC's name
   };
   struct Nic {
     std::string name;  // unique within its host; the interface's name there
@@ -96,6 +101,7 @@ class Topology {
     NicId nic;
     LeafId leaf;
     std::string leaf_port;
+    std::string host_port;
     Rate capacity;
   };
   struct Cable {
@@ -140,7 +146,10 @@ class Topology {
   // The cable behind a leaf's port, the attachment behind a leaf's port; nothing if it is another
   // kind of port.
   std::optional<CableId> cable_at(LeafId leaf, std::string_view leaf_port) const;
+  std::optional<CableId> cable_at(SpineId spine, std::string_view spine_port) const;
   std::optional<AttachmentId> attachment_at(LeafId leaf, std::string_view leaf_port) const;
+  // Behind a port of a host; nothing if several attachments share it, as of a bond.
+  std::optional<AttachmentId> attachment_at(HostId host, std::string_view host_port) const;
   // Parallel cables of one pair, in the order of the description; empty if the pair is not cabled.
   std::span<const CableId> cables_between(LeafId leaf, SpineId spine) const;
 

@@ -51,11 +51,32 @@ bool Broadcast::converged(const AgentState& agent) const {
   return agent.installed == part.version && agent.digest == digest(part.pins);
 }
 
-std::optional<Granularity> Broadcast::steering(const std::string& node, Time now) const {
+const AgentState* Broadcast::programming(const std::string& node, Time now) const {
   const AgentState* agent = find(node);
-  if (agent == nullptr || agent->mode != Mode::program || agent->disabled ||
-      disabled_.contains(node) || !agent->conflict.empty() ||
-      now - agent->last_heard > config_.lease)
+  return agent == nullptr || agent->mode != Mode::program || agent->disabled ||
+                 disabled_.contains(node) || !agent->conflict.empty() ||
+                 now - agent->last_heard > config_.lease
+             ? nullptr
+             : agent;
+}
+
+bool Broadcast::holds_by(const std::string& node, std::string_view enforcer, Time now) const {
+  const AgentState* agent = programming(node, now);
+  return agent != nullptr && std::ranges::any_of(agent->enforcers, [&](const auto& one) {
+           return one.usable && one.name == enforcer;
+         });
+}
+
+std::span<const LocalSegment> Broadcast::segments(const std::string& node) const {
+  const AgentState* agent = find(node);
+  if (agent == nullptr || !agent->connected || agent->disabled || disabled_.contains(node))
+    return {};
+  return agent->segments;
+}
+
+std::optional<Granularity> Broadcast::steering(const std::string& node, Time now) const {
+  const AgentState* agent = programming(node, now);
+  if (agent == nullptr)
     return std::nullopt;
   std::optional<Granularity> finest;
   for (const EnforcerCapability& enforcer : agent->enforcers)
@@ -208,6 +229,7 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
   agent.instance = hello.instance;
   agent.enforcers = hello.enforcers;
   agent.sources = hello.sources;
+  agent.segments = hello.segments;
   agent.installed = hello.installed;
   agent.digest = hello.digest;
   agent.last_heard = now;

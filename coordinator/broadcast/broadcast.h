@@ -10,7 +10,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/core/access.h"
@@ -63,6 +65,7 @@ struct AgentState {
   std::uint64_t instance{};
   std::vector<EnforcerCapability> enforcers;
   std::vector<SourceCapability> sources;
+  std::vector<LocalSegment> segments;
   // What it said last about itself.
   PlanVersion installed;
   std::uint32_t installed_pins{};
@@ -142,8 +145,13 @@ class Broadcast {
   bool converged(const AgentState& agent) const;
   // Whether pins may be planned for this agent: it programs, can, may, and its lease still holds.
   std::optional<Granularity> steering(const std::string& node, Time now) const;
+  // The same, by this way of holding them: "srv6".
+  bool holds_by(const std::string& node, std::string_view enforcer, Time now) const;
+  // The SRv6 segments that can be counted on: of an agent that is there and not switched off.
+  std::span<const LocalSegment> segments(const std::string& node) const;
 
  private:
+  const AgentState* programming(const std::string& node, Time now) const;
   void send(AgentState& agent, const Message& message);
   void send_part(AgentState& agent, bool as_snapshot, Time now);
   void refuse(const Sender& sender, Errc code, std::string reason, Time now);

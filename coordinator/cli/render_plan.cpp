@@ -82,6 +82,24 @@ std::string render_plan_diff(const Json& reply, bool colour) {
   return out + table.text(colour);
 }
 
+namespace {
+
+// One pin is told of in words; where several nodes hold the flow's way together, each is listed.
+std::string render_pins(const std::vector<Json>& pins, bool colour) {
+  if (pins.size() < 2)
+    return {};
+  Table table({{"NODE"}, {"PIN"}, {"TARGET"}, {"APPLIES"}, {"REASON"}});
+  for (const Json& pin : pins)
+    table.add({{text(member(pin, "node"))},
+               {text(member(pin, "unit"))},
+               {text(member(pin, "target"))},
+               {text(member(pin, "applies"))},
+               {text(member(pin, "reason"))}});
+  return heading("Pins", colour) + table.text(colour);
+}
+
+}  // namespace
+
 std::string render_explanation(const Json& reply, bool colour) {
   std::string out = text(member(reply, "flow"));
   if (known(member(reply, "job")))
@@ -97,6 +115,7 @@ std::string render_explanation(const Json& reply, bool colour) {
                            : std::string(kUnknown));
   if (known(member(reply, "applies")))
     out += fmt::format("the pin applies {}\n", text(member(reply, "applies")));
+  out += render_pins(elements(reply, "pins"), colour);
   const std::vector<Json> alternatives = elements(reply, "alternatives");
   if (alternatives.empty())
     return out + "No other path is worth comparing.\n" + render_congestion(reply, colour);

@@ -118,6 +118,16 @@ std::string agent_troubles(const Json& agent) {
   return out;
 }
 
+// What a spine leads on at: hosts' lists of segments name it. Hosts' own are in the JSON.
+std::string agent_segments(const Json& agent) {
+  std::string out;
+  if (text(member(agent, "role")) == "spine")
+    for (const Json& segment : elements(agent, "segments"))
+      out += fmt::format("  {}: segment {} {}\n", text(member(agent, "name")),
+                         text(member(segment, "address")), text(member(segment, "behaviour")));
+  return out;
+}
+
 // A job's labels, each with where it was read: "slurm:1234.0 (cgroup)".
 std::string labels_cell(const Json& job) {
   std::string out;
@@ -188,6 +198,7 @@ std::string render_agents(const Json& reply, bool colour) {
                {"APPLY", Align::right},
                {"SOFTWARE"}});
   std::string troubles;
+  std::string segments;
   for (const Json& agent : elements(reply, "agents")) {
     const std::size_t failed = elements(agent, "failed").size();
     table.add({{text(member(agent, "name"))},
@@ -201,8 +212,11 @@ std::string render_agents(const Json& reply, bool colour) {
                {measured(member(agent, "apply_ms"), human_milliseconds)},
                {text(member(agent, "software"))}});
     troubles += agent_troubles(agent);
+    segments += agent_segments(agent);
   }
   std::string out = table_or(table, "No agent has said hello yet.", colour);
+  if (!segments.empty())
+    out += "\n" + painted("Segments", Tone::strong, colour) + "\n" + segments;
   if (!troubles.empty())
     out += "\n" + painted("Troubles", Tone::strong, colour) + "\n" + troubles;
   return out;

@@ -18,12 +18,16 @@ std::uint32_t crowd(const Topology& topology, const std::vector<std::uint32_t>& 
   return most;
 }
 
+bool moves_unit(const PlanningProblem& planning, const Routing& routing, std::uint32_t subflow) {
+  return differs(*planning.problem.topology, planning.problem.current[subflow], routing[subflow]);
+}
+
 }  // namespace
 
 bool could_stay(const PlanningProblem& planning, const Unit& unit) {
   const Routing& current = planning.problem.current;
   const Path& path = current[unit.subflows.front()];
-  if (!path.crosses_core() || !usable(planning.problem, path))
+  if (!path.crosses_core() || !usable(planning.problem, path) || !can_lead(planning, unit, path))
     return false;
   return std::ranges::all_of(unit.subflows,
                              [&](std::uint32_t subflow) { return current[subflow].up == path.up; });
@@ -33,10 +37,8 @@ std::uint32_t voluntary_moves(const PlanningProblem& planning, const Routing& ro
   std::uint32_t moves = 0;
   for (const Unit& unit : planning.units) {
     const std::uint32_t first = unit.subflows.front();
-    moves += unit.pinnable && routing[first].up != planning.problem.current[first].up &&
-                     could_stay(planning, unit)
-                 ? 1
-                 : 0;
+    moves +=
+        unit.pinnable && moves_unit(planning, routing, first) && could_stay(planning, unit) ? 1 : 0;
   }
   return moves;
 }
@@ -56,8 +58,7 @@ std::optional<Candidate> step_towards(const PlanningProblem& planning, const Can
   for (std::uint32_t i = 0; i < planning.units.size(); ++i) {
     const Unit& unit = planning.units[i];
     const std::uint32_t first = unit.subflows.front();
-    if (unit.pinnable && goal.routing[first].up != problem.current[first].up &&
-        could_stay(planning, unit))
+    if (unit.pinnable && moves_unit(planning, goal.routing, first) && could_stay(planning, unit))
       moves.push_back({i, crowd(topology, before, problem.current[first]),
                        crowd(topology, after, goal.routing[first])});
   }
@@ -71,6 +72,8 @@ std::optional<Candidate> step_towards(const PlanningProblem& planning, const Can
     for (std::size_t i = budget; i < moves.size(); ++i)
       for (const std::uint32_t subflow : planning.units[moves[i].unit].subflows)
         step.routing[subflow] = problem.current[subflow];
+    // Units that a spine's pin leads together stay together.
+    step.routing = with_downlinks(planning, std::move(step.routing), true);
     step.moves = goal.moves - static_cast<std::uint32_t>(moves.size()) + budget;
     step.efficiency =
         evaluate(topology, *problem.links, problem.demand, step.routing, problem.residual);
@@ -86,8 +89,7 @@ void Dwell::moved(const PlanningProblem& planning, const Routing& routing, Time 
   std::erase_if(until_, [&](const auto& entry) { return now >= entry.second; });
   for (const Unit& unit : planning.units) {
     const std::uint32_t first = unit.subflows.front();
-    if (unit.pinnable && routing[first].crosses_core() &&
-        routing[first].up != planning.problem.current[first].up)
+    if (unit.pinnable && routing[first].crosses_core() && moves_unit(planning, routing, first))
       until_[{unit.node, unit.steering}] = now + dwell_;
   }
 }

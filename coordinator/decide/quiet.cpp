@@ -10,7 +10,7 @@ std::vector<FlowKey> moving_flows(const PlanningProblem& planning, const Predict
   std::size_t subflow = 0;
   for (std::size_t i = 0; i < planning.flow_of.size(); ++i)
     for (std::uint32_t k = 0; k < planning.problem.demand.flows[i].subflows; ++k, ++subflow)
-      if (routing[subflow].up != planning.problem.current[subflow].up)
+      if (differs(*planning.problem.topology, planning.problem.current[subflow], routing[subflow]))
         keys.push_back(
             prediction.flows[planning.flow_of[i]].subflows[planning.subflow_of[subflow]]);
   return keys;

@@ -55,13 +55,14 @@ std::optional<FabricDescription::Spine> read_spine(const YamlNode& node, Mistake
 
 std::optional<FabricDescription::Attachment> read_attachment(const YamlNode& node,
                                                              Mistakes& mistakes) {
-  const Fields fields(node, "an attachment", {"leaf", "port", "capacity"}, mistakes);
+  const Fields fields(node, "an attachment", {"leaf", "port", "host_port", "capacity"}, mistakes);
   const auto leaf = fields.name("leaf");
   const auto port = fields.port("port");
   const auto capacity = fields.capacity("capacity");
   if (!leaf || !port)
     return {};
-  return FabricDescription::Attachment{*leaf, *port, capacity.value_or(kUnread), fields.line()};
+  return FabricDescription::Attachment{*leaf, *port, capacity.value_or(kUnread), fields.line(),
+                                       fields.optional_port("host_port").value_or("")};
 }
 
 std::optional<FabricDescription::Nic> read_nic(const YamlNode& node, Mistakes& mistakes) {

@@ -109,6 +109,13 @@ std::optional<std::string> Fields::port(std::string_view key) const {
   return value;
 }
 
+std::optional<std::string> Fields::optional_port(std::string_view key) const {
+  const YamlNode* value = find(key);
+  if (value == nullptr)
+    return std::string{};
+  return port(key);
+}
+
 std::optional<Rate> Fields::capacity(std::string_view key) const {
   const std::optional<std::string> value = text(key);
   if (!value)

@@ -26,11 +26,12 @@ class Fields {
   bool is_map() const { return node_.kind == YamlNode::Kind::map; }
 
   // Nothing if the value is absent or wrong; a mistake is noted then, save that an absent
-  // optional_name is none and is empty.
+  // optional one is none and is empty.
   std::optional<std::string> text(std::string_view key) const;
   std::optional<std::string> name(std::string_view key) const;  // node, rack and job names
   std::optional<std::string> optional_name(std::string_view key) const;
-  std::optional<std::string> port(std::string_view key) const;  // an interface's name
+  std::optional<std::string> port(std::string_view key) const;           // an interface's name
+  std::optional<std::string> optional_port(std::string_view key) const;  // likewise
   std::optional<Rate> capacity(std::string_view key) const;
   // Calls `each` for the items of a list. False, with a mistake, if the key is absent or no list.
   bool list(std::string_view key, const std::function<void(const YamlNode&)>& each) const;

@@ -30,6 +30,8 @@ Bounds bounds_of(const PlanningProblem& planning) {
   Problem free = planning.problem;
   free.fixed.clear();
   free.current.clear();
+  free.ways.clear();
+  free.uplink_sets.clear();
   const Model model(free);
   const Evaluator evaluator(*free.topology, *free.links, free.demand, free.residual);
   return find_bounds(model, evaluator);
@@ -42,20 +44,45 @@ std::optional<double> bound_of_worst(const PlanningProblem& planning,
   return bounds_of(planning).worst;
 }
 
-std::vector<LinkId> links_of(const Topology& topology, const LinkState& links, const Path& path) {
-  std::vector<LinkId> all{topology.nic_tx(path.from)};
+namespace {
+
+struct CrossedLink {
+  LinkId link;
+  double part{1.0};  // of the subflow's rate
+};
+
+// Over cables that are hashed over, all that live, each with its part.
+std::vector<CrossedLink> crossed(const Topology& topology, const LinkState& links,
+                                 const Path& path) {
+  std::vector<CrossedLink> all{{topology.nic_tx(path.from)}};
+  const auto add_hashed = [&](LeafId leaf, bool up) {
+    std::vector<LinkId> live;
+    for (const CableId id : topology.cables_between(leaf, topology[path.up].spine))
+      if (const LinkId link = up ? topology.uplink(id) : topology.downlink(id); links.up(link))
+        live.push_back(link);
+    for (const LinkId link : live)
+      all.push_back({link, 1.0 / static_cast<double>(live.size())});
+  };
   if (path.crosses_core()) {
-    all.push_back(topology.uplink(path.up));
-    if (path.down.valid()) {
-      all.push_back(topology.downlink(path.down));
-    } else {
-      for (const CableId id :
-           topology.cables_between(topology[path.to].leaf, topology[path.up].spine))
-        if (links.up(topology.downlink(id)))
-          all.push_back(topology.downlink(id));
-    }
+    if (path.spread)
+      add_hashed(topology[path.from].leaf, true);
+    else
+      all.push_back({topology.uplink(path.up)});
+    if (path.down.valid())
+      all.push_back({topology.downlink(path.down)});
+    else
+      add_hashed(topology[path.to].leaf, false);
   }
-  all.push_back(topology.nic_rx(path.to));
+  all.push_back({topology.nic_rx(path.to)});
+  return all;
+}
+
+}  // namespace
+
+std::vector<LinkId> links_of(const Topology& topology, const LinkState& links, const Path& path) {
+  std::vector<LinkId> all;
+  for (const CrossedLink& one : crossed(topology, links, path))
+    all.push_back(one.link);
   return all;
 }
 
@@ -102,16 +129,11 @@ std::optional<Diagnosis> diagnose(const PlanningProblem& planning, const Routing
   for (std::uint32_t s = 0; s < routing.size(); ++s) {
     if (!routing[s].routable())
       continue;
-    const std::vector<LinkId> path = links_of(topology, *problem.links, routing[s]);
     const double rate = efficiency.subflow_rates[s].bits_per_second;
-    // Hashed parallel cables are the only links that carry a part of it.
-    const std::size_t single = routing[s].crosses_core() && !routing[s].down.valid() ? 3 : 0;
-    const double part = single == 0 ? 1.0 : 1.0 / static_cast<double>(path.size() - single);
-    for (std::size_t i = 0; i < path.size(); ++i) {
-      const bool hashed = single != 0 && i >= 2 && i + 1 < path.size();
-      loads[path[i].value].rate += hashed ? rate * part : rate;
-      loads[path[i].value].largest = std::max(loads[path[i].value].largest, rate);
-      on_link[path[i].value].push_back(s);
+    for (const auto& [link, part] : crossed(topology, *problem.links, routing[s])) {
+      loads[link.value].rate += rate * part;
+      loads[link.value].largest = std::max(loads[link.value].largest, rate);
+      on_link[link.value].push_back(s);
     }
   }
   const double own = found.rate.bits_per_second;

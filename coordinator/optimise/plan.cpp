@@ -55,6 +55,13 @@ class Reasons {
                        elephants(after_[busiest(path, after_)]));
   }
 
+  // Of a spine's pin.
+  std::string leads(const Path& path) const {
+    const std::uint32_t down = topology_.downlink(path.down).value;
+    return fmt::format("leads on by {}: {} there", topology_.link_name({down}),
+                       elephants(after_[down]));
+  }
+
  private:
   static std::string elephants(std::uint32_t n) {
     return fmt::format("{} elephant{}", n, n == 1 ? "" : "s");
@@ -75,10 +82,18 @@ class Reasons {
   std::vector<std::uint32_t> after_;
 };
 
-PinTarget target_of(const SteeringUnit& unit, const std::string& port) {
-  if (std::holds_alternative<ByDestination>(unit))
+PinTarget target_of(const PlanningInput& input, const Unit& unit, const Path& path) {
+  const Topology& topology = *input.topology;
+  const auto* to = std::get_if<ByDestination>(&unit.steering);
+  if (to != nullptr && std::holds_alternative<HostId>(unit.node)) {
+    const NicId nic = topology[path.to].nic;
+    return SegmentList{{input.segments.spines.at(topology[path.up].spine),
+                        input.segments.hosts.at({topology[nic].host, to->destination.family})}};
+  }
+  const std::string& port = topology[path.up].leaf_port;
+  if (to != nullptr)
     return HostRoute{port};
-  if (std::holds_alternative<ByQueuePair>(unit))
+  if (std::holds_alternative<ByQueuePair>(unit.steering))
     return FlowMark{port};
   return PortTableRoute{port};
 }
@@ -87,12 +102,28 @@ PinTarget target_of(const SteeringUnit& unit, const std::string& port) {
 // it.
 bool may_linger(const PlanningInput& input, NodeId node, const Pin& pin) {
   const Topology& topology = *input.topology;
-  const auto cable = pinned_cable(topology, node, pin);
   const auto nic = topology.find_nic(destination_of(pin.unit));
-  if (!cable || !nic || !input.steering.contains(node) ||
-      input.refused.contains({node, pin.unit}) ||
+  if (!nic || !input.steering.contains(node) || input.refused.contains({node, pin.unit}) ||
       touches(topology, input.never_touch, {node, pin.unit}))
     return false;
+  if (const auto* host = std::get_if<HostId>(&node)) {
+    if (const auto* list = std::get_if<SegmentList>(&pin.target))
+      return input.segments.senders.contains(*host) && spine_of(input.segments.spines, *list) &&
+             std::ranges::any_of(input.segments.hosts, [&](const auto& known) {
+               return known.first.first == topology[*nic].host &&
+                      known.second == list->segments.back();
+             });
+    const auto* route = std::get_if<HostRoute>(&pin.target);
+    const auto entry = route != nullptr ? topology.attachment_at(*host, route->out_port)
+                                        : std::optional<AttachmentId>();
+    return entry && input.host_routes.contains(*host) && input.links->up(topology.nic_tx(*entry)) &&
+           !input.unreached.contains({*entry, *nic});
+  }
+  const auto cable = pinned_cable(topology, node, pin);
+  if (!cable)
+    return false;
+  if (std::holds_alternative<SpineId>(node))
+    return input.links->up(topology.downlink(*cable));
   Problem problem;
   problem.topology = input.topology;
   problem.links = input.links;
@@ -112,55 +143,132 @@ const Pin* find_pin(const std::vector<Pin>& pins, const SteeringUnit& unit) {
   return pin != pins.end() && pin->unit == unit ? &*pin : nullptr;
 }
 
+// Collects the pins of all nodes, each with its reason, and what they move.
+class Maker {
+ public:
+  Maker(const PlanningInput& input, const PlanningProblem& planning, const Routing& routing)
+      : input_(input),
+        planning_(planning),
+        topology_(*input.topology),
+        routing_(routing),
+        reasons_(input, planning.problem, routing) {
+    for (std::size_t i = 0; i < planning.flow_of.size(); ++i)
+      flow_of_subflow_.insert(flow_of_subflow_.end(), planning.problem.demand.flows[i].subflows,
+                              planning.flow_of[i]);
+  }
+
+  const std::vector<Pin>& present(const std::string& node) const {
+    static const std::vector<Pin> kNone;
+    const auto part = input_.present->nodes.find(node);
+    return part == input_.present->nodes.end() ? kNone : part->second.pins;
+  }
+
+  void add(const Unit& unit) {
+    const std::uint32_t first = unit.subflows.front();
+    const Path& path = routing_[first];
+    if (!unit.pinnable || !path.crosses_core() || !usable(planning_.problem, path) ||
+        !can_lead(planning_, unit, path))
+      return;
+    const Path& from = planning_.problem.current[first];
+    Pin pin{.unit = unit.steering, .target = target_of(input_, unit, path), .reason = {}};
+    const bool moved = differs(topology_, from, path);
+    const Pin* before = find_pin(present(topology_.name_of(unit.node)), unit.steering);
+    const std::string gone = before == nullptr ? std::string() : lost_segment(*before);
+    pin.reason = moved && !gone.empty()                              ? gone
+                 : moved                                             ? reasons_.moved(from, path)
+                 : before != nullptr && before->target == pin.target ? before->reason
+                                                                     : reasons_.kept(path);
+    if (moved) {
+      const FlowKey& key =
+          input_.prediction->flows[flow_of_subflow_[first]].subflows[planning_.subflow_of[first]];
+      moves.push_back(
+          {.flow = fmt::format("{} {}", to_string(key.source), to_string(key.destination)),
+           .from = from.crosses_core() ? describe(planning_, from) : "ecmp",
+           .to = describe(planning_, path),
+           .reason = pin.reason});
+    }
+    if (const auto at_spine = spine_pin(planning_, path); at_spine && path.down.valid())
+      // Several units may come in together: one pin leads them all.
+      spine_pins_.try_emplace(*at_spine, path);
+    pins[unit.node].push_back(std::move(pin));
+  }
+
+  void add(const Entry& entry) {
+    Pin pin{.unit = ByDestination{topology_[entry.destination].address},
+            .target = HostRoute{topology_[entry.chosen].host_port},
+            .reason = {}};
+    const std::string& leaf = topology_[topology_[entry.chosen].leaf].name;
+    const Pin* before = find_pin(present(topology_[entry.host].name), pin.unit);
+    const bool moved = entry.before.valid() && entry.before != entry.chosen;
+    if (!moved && before != nullptr && before->target == pin.target)
+      pin.reason = before->reason;
+    else
+      pin.reason = fmt::format("{} {}: {} elephant{} there", moved ? "goes over to" : "enters by",
+                               topology_.link_name(topology_.nic_tx(entry.chosen)), entry.beside,
+                               entry.beside == 1 ? "" : "s");
+    if (moved) {
+      const FlowKey& key = input_.prediction->flows[entry.flow].subflows.front();
+      moves.push_back(
+          {.flow = fmt::format("{} {}", to_string(key.source), to_string(key.destination)),
+           .from = topology_[topology_[entry.before].leaf].name,
+           .to = leaf,
+           .reason = pin.reason});
+    }
+    pins[entry.host].push_back(std::move(pin));
+  }
+
+  void finish() {
+    for (const auto& [key, path] : spine_pins_) {
+      Pin pin{.unit = key.unit,
+              .target = PortTableRoute{topology_[path.down].spine_port},
+              .reason = {}};
+      const Pin* before = find_pin(present(topology_.name_of(key.node)), key.unit);
+      pin.reason =
+          before != nullptr && before->target == pin.target ? before->reason : reasons_.leads(path);
+      pins[key.node].push_back(std::move(pin));
+    }
+  }
+
+  std::map<NodeId, std::vector<Pin>> pins;
+  std::vector<FlowMove> moves;
+
+ private:
+  // Why a list of segments leads nowhere any more; empty if it does.
+  std::string lost_segment(const Pin& pin) const {
+    const auto* list = std::get_if<SegmentList>(&pin.target);
+    return list == nullptr || spine_of(input_.segments.spines, *list)
+               ? std::string()
+               : fmt::format("no agent of a spine tells of the segment {} any more",
+                             to_string(list->segments.front()));
+  }
+
+  const PlanningInput& input_;
+  const PlanningProblem& planning_;
+  const Topology& topology_;
+  const Routing& routing_;
+  const Reasons reasons_;
+  std::vector<std::uint32_t> flow_of_subflow_;  // in the prediction
+  std::map<PinKey, Path> spine_pins_;
+};
+
 }  // namespace
 
 PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planning,
                        const Routing& routing, PlanVersion version, bool keep_unknown) {
-  static const std::vector<Pin> kNone;
   const Topology& topology = *input.topology;
-  const Reasons reasons(input, planning.problem, routing);
-  const auto present_pins = [&](const std::string& node) -> const std::vector<Pin>& {
-    const auto part = input.present->nodes.find(node);
-    return part == input.present->nodes.end() ? kNone : part->second.pins;
-  };
-
-  std::vector<std::uint32_t> flow_of_subflow;  // in the prediction
-  for (std::size_t i = 0; i < planning.flow_of.size(); ++i)
-    flow_of_subflow.insert(flow_of_subflow.end(), planning.problem.demand.flows[i].subflows,
-                           planning.flow_of[i]);
+  Maker maker(input, planning, routing);
+  for (const Entry& entry : planning.entries)
+    maker.add(entry);
+  for (const Unit& unit : planning.units)
+    maker.add(unit);
+  maker.finish();
 
   std::set<PinKey> demanded;
   if (keep_unknown)
     demanded = demanded_units(input);
   PlanAndMoves result;
   result.plan.version = version;
-  std::map<NodeId, std::vector<Pin>> pins;
-  for (const Unit& unit : planning.units) {
-    const std::uint32_t first = unit.subflows.front();
-    const Path& path = routing[first];
-    if (!unit.pinnable || !path.crosses_core() || !usable(planning.problem, path))
-      continue;
-    const Path& from = planning.problem.current[first];
-    Pin pin{.unit = unit.steering,
-            .target = target_of(unit.steering, topology[path.up].leaf_port),
-            .reason = {}};
-    const bool moved = from.up != path.up;
-    const Pin* before = find_pin(present_pins(topology.name_of(unit.node)), unit.steering);
-    pin.reason = moved                                               ? reasons.moved(from, path)
-                 : before != nullptr && before->target == pin.target ? before->reason
-                                                                     : reasons.kept(path);
-    if (moved) {
-      const FlowKey& key =
-          input.prediction->flows[flow_of_subflow[first]].subflows[planning.subflow_of[first]];
-      result.moves.push_back(
-          {.flow = fmt::format("{} {}", to_string(key.source), to_string(key.destination)),
-           .from = from.crosses_core() ? to_string(topology, from) : "ecmp",
-           .to = to_string(topology, path),
-           .reason = pin.reason});
-    }
-    pins[unit.node].push_back(std::move(pin));
-  }
-
+  result.moves = std::move(maker.moves);
   for (const NodeId node : topology.nodes()) {
     const std::string& name = topology.name_of(node);
     if (input.unheard.contains(node)) {
@@ -178,15 +286,15 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
       result.plan.nodes[name] = std::move(kept);
       continue;
     }
-    const std::vector<Pin>& before = present_pins(name);
-    std::vector<Pin> now = std::move(pins[node]);
-    std::ranges::sort(now, {}, &Pin::unit);
-    if (keep_unknown) {
+    const std::vector<Pin>& before = maker.present(name);
+    std::vector<Pin> now;
+    if (const auto made = maker.pins.find(node); made != maker.pins.end())
+      now = std::move(made->second);
+    if (keep_unknown)
       for (const Pin& pin : before)
         if (!demanded.contains({node, pin.unit}) && may_linger(input, node, pin))
           now.push_back(pin);
-      std::ranges::sort(now, {}, &Pin::unit);
-    }
+    std::ranges::sort(now, {}, &Pin::unit);
     const auto part = input.present->nodes.find(name);
     const bool same = part != input.present->nodes.end() ? same_pins(before, now) : now.empty();
     if (same && part == input.present->nodes.end())

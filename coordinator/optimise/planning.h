@@ -27,6 +27,14 @@ struct PinKey {
   auto operator<=>(const PinKey&) const = default;
 };
 
+// What SRv6 can be steered by just now.
+struct Segments {
+  std::set<HostId> senders;             // whose agent can wrap packets in a list of segments
+  std::map<SpineId, IpAddress> spines;  // the segment that leads over a spine
+  std::map<std::pair<HostId, Family>, IpAddress> hosts;  // and the one that a host unwraps at
+  bool operator==(const Segments&) const = default;
+};
+
 struct PlanningInput {
   const Topology* topology{};
   const LinkState* links{};
@@ -44,6 +52,10 @@ struct PlanningInput {
   std::set<std::string> disabled_jobs;
   std::vector<Prefix> never_touch{};  // flows from or to these are not ours
   std::set<PinKey> refused{};         // nor these, as their agent will not
+  Segments segments{};
+  std::set<HostId> host_routes{};  // whose agent can choose among its attachments
+  // Attachments by which their hosts do not reach these destinations, by the hosts' routing.
+  std::set<std::pair<AttachmentId, NicId>> unreached{};
   std::set<CableId> draining{};  // for the reasons: what leads there is among the forbidden ones
   const RoutePlan* present{};
 };
@@ -56,6 +68,19 @@ struct Unit {
   bool pinnable{};
   bool pinned{};  // the present plan has a pin for it that can still hold
   std::vector<std::uint32_t> subflows{};
+  // The set of uplinks that it can be led to; of the problem's.
+  std::uint32_t uplinks{FlowWay::kEveryUplink};
+};
+
+// A host's choice of the attachment that it sends to a destination by. It is made before the rest
+// is placed, so that the plan's other numbers, and what a plan promises, hold for it.
+struct Entry {
+  HostId host;
+  NicId destination;
+  AttachmentId chosen;
+  AttachmentId before;     // not valid: nobody saw it
+  std::uint32_t flow{};    // of the prediction: the first of those that it is for
+  std::uint32_t beside{};  // subflows that enter by the chosen one, with its own
 };
 
 struct PlanningProblem {
@@ -66,15 +91,59 @@ struct PlanningProblem {
       subflow_of;                // by subflow of the problem: its place in the predicted flow
   std::uint32_t unplaced{};      // fixed subflows whose path nobody sees: left out
   std::vector<bool> incomplete;  // by job: some of its subflows were left out
+  std::vector<Entry> entries;
+  // By spine: its agent can choose among parallel cables. The rest says where it may not or should
+  // not; as in the input.
+  std::vector<bool> picks_downlink;
+  std::set<CableId> draining;
+  std::set<PinKey> refused;
+  std::vector<Prefix> never_touch;
 };
 
 PlanningProblem make_problem(const PlanningInput& input);
+
+// Destinations that several NICs of a host send to: one pin of the host would move the flows of all
+// of them, which enter the fabric at different places, so hosts steer none of these.
+using SharedDestinations = std::set<std::pair<HostId, NicId>>;
+SharedDestinations shared_destinations(const PlanningInput& input);
+
+// The hosts' choices, by the flows of the prediction: to balance what enters by each attachment and
+// each leaf, with as few changes as it takes. First where it is pinned, else where it is seen.
+struct EntryChoice {
+  std::vector<AttachmentId> of_flow;  // by flow of the prediction
+  std::vector<Entry> entries;
+};
+EntryChoice choose_entries(const PlanningInput& input, const SharedDestinations& shared);
+// By which of its attachments a destination is reached: one on the entry's own leaf if there is one
+// (it needs no core), else the first that lives and that the core leads to.
+AttachmentId exit_of(const PlanningInput& input, AttachmentId entry, NicId destination);
+// Whether a host steers a flow by segments.
+bool wrapped(const PlanningInput& input, const SharedDestinations& shared, const FlowDemand& flow);
+
+// The routing with a downlink cable for each of its subflows over parallel cables that a spine can
+// choose among. `keep`: what is chosen already stays.
+Routing with_downlinks(const PlanningProblem& planning, Routing routing, bool keep);
+// The pin of a spine that a path has need of, as the spine shall choose its downlink: what comes in
+// by the path's uplink for its destination. Nothing if the downlink is no choice, or the spine's
+// hash makes it.
+std::optional<PinKey> spine_pin(const PlanningProblem& planning, const Path& path);
+// "spine1", and the downlink if a spine's pin chooses it: "spine1 by spine1-leaf2#2".
+std::string describe(const PlanningProblem& planning, const Path& path);
+
+// Whether a pin of the unit can lead it that way.
+bool can_lead(const PlanningProblem& planning, const Unit& unit, const Path& path);
+// Whether a subflow that goes one way has to be moved to go the other.
+bool differs(const Topology& topology, const Path& from, const Path& to);
 
 // Subflows on each link of the core, by the link's number: what reasons and budgets speak of.
 std::vector<std::uint32_t> count_elephants(const Topology& topology, const Routing& routing);
 
 // The cable that a pin of this node leads to.
 std::optional<CableId> pinned_cable(const Topology& topology, NodeId node, const Pin& pin);
+
+// Which spine a list of segments leads over.
+std::optional<SpineId> spine_of(const std::map<SpineId, IpAddress>& segments,
+                                const SegmentList& list);
 
 // Whether a pin of this unit would also move flows from or to these prefixes: where the unit does
 // not name a source, those of all hosts whose packets it takes.

@@ -10,15 +10,6 @@ namespace heddle {
 
 namespace {
 
-// Which attachment of the destination a flow arrives at: one on the source's own leaf if there is
-// one (it needs no core), else the first.
-AttachmentId exit_of(const Topology& topology, AttachmentId entry, NicId destination) {
-  for (const AttachmentId id : topology[destination].attachments)
-    if (topology[id].leaf == topology[entry].leaf)
-      return id;
-  return topology[destination].attachments.front();
-}
-
 SteeringUnit unit_of(const Topology& topology, Granularity granularity, AttachmentId entry,
                      const FlowKey& key) {
   switch (granularity) {
@@ -46,6 +37,14 @@ const Pin* find_pin(const RoutePlan& plan, const std::string& node, const Steeri
   return pin != pins.end() && pin->unit == unit ? &*pin : nullptr;
 }
 
+// Who steers a flow: where its pin would be, how finely, and which uplinks it can be led to.
+struct Steerer {
+  NodeId node;
+  Granularity granularity{};
+  std::uint32_t uplinks{FlowWay::kEveryUplink};
+  bool may{};
+};
+
 // Collects the problem flow by flow.
 class Builder {
  public:
@@ -56,39 +55,52 @@ class Builder {
     problem.forbidden = input.forbidden;
     problem.demand.jobs = input.prediction->demand.jobs;
     result_.incomplete.resize(problem.demand.jobs.size());
+    result_.draining = input.draining;
+    result_.refused = input.refused;
+    result_.never_touch = input.never_touch;
+    for (std::uint32_t s = 0; s < topology_.spines().size(); ++s)
+      result_.picks_downlink.push_back(granularity_at(input, SpineId{s}) ==
+                                       Granularity::port_and_destination);
+    if (!input.segments.senders.empty())
+      find_spines();
+    shared_ = shared_destinations(input);
+    entries_ = choose_entries(input, shared_);
+    result_.entries = std::move(entries_.entries);
   }
 
   void add(std::uint32_t index) {
     const FlowDemand& demand = input_.prediction->demand.flows[index];
     const PredictedFlow& flow = input_.prediction->flows[index];
-    const AttachmentId entry = flow.entry;
-    const AttachmentId exit = exit_of(topology_, entry, demand.destination);
+    const AttachmentId entry = entries_.of_flow[index];
+    const AttachmentId exit = exit_of(input_, entry, demand.destination);
     const LeafId leaf = topology_[entry].leaf;
     const bool local = leaf == topology_[exit].leaf;
-    const std::optional<Granularity> steering = granularity_at(input_, leaf);
-    const bool steered =
-        !local && steering &&
-        !input_.disabled_jobs.contains(input_.prediction->jobs[demand.job.value].name);
+    const Steerer steerer = steerer_of(demand, leaf);
     std::uint32_t placed = 0;
     for (std::uint32_t i = 0; i < demand.subflows; ++i) {
-      const Path observed = local ? Path{.from = entry, .up = {}, .down = {}, .to = exit}
-                            : flow.observed[i].valid()
-                                ? path_through(topology_, entry, flow.observed[i], exit)
-                                : Path{};
-      const SteeringUnit unit = unit_of(
-          topology_, steering.value_or(Granularity::port_and_destination), entry, flow.subflows[i]);
-      const bool ours = steered && !input_.refused.contains({leaf, unit}) &&
-                        !touches(topology_, input_.never_touch, {leaf, unit});
+      // What was seen on another leaf's uplink was seen before the host chose this one.
+      const CableId seen = flow.observed[i].valid() && topology_[flow.observed[i]].leaf == leaf
+                               ? flow.observed[i]
+                               : CableId{};
+      const Path observed = local          ? Path{.from = entry, .up = {}, .down = {}, .to = exit}
+                            : seen.valid() ? way_through(steerer, entry, seen, exit)
+                                           : Path{};
+      const SteeringUnit unit = unit_of(topology_, steerer.granularity, entry, flow.subflows[i]);
+      const bool ours = !local && steerer.may && !input_.refused.contains({steerer.node, unit}) &&
+                        !touches(topology_, input_.never_touch, {steerer.node, unit});
       Path current = observed;
       // An agent that is still to be heard tells nobody where its flows run; its pins do.
-      const bool held = ours || (!local && input_.unheard.contains(leaf));
+      const bool held = ours || (!local && input_.unheard.contains(steerer.node));
       bool pinned = false;
-      if (const Pin* pin = held ? find_pin(*input_.present, topology_[leaf].name, unit) : nullptr)
-        if (const auto cable = pinned_cable(topology_, leaf, *pin);
-            cable && !fails(leaf, unit, *cable)) {
-          current = path_through(topology_, entry, *cable, exit);
+      if (const Pin* pin =
+              held ? find_pin(*input_.present, topology_.name_of(steerer.node), unit) : nullptr)
+        if (const auto cable = cable_of(steerer.node, leaf, *pin);
+            cable && !fails(steerer.node, unit, *cable)) {
+          current = way_through(steerer, entry, *cable, exit);
           pinned = ours && current.routable();
         }
+      if (ours)
+        current.down = chosen_downlink(current);
       if (!ours && !current.routable()) {
         ++result_.unplaced;
         result_.incomplete[demand.job.value] = true;
@@ -96,9 +108,9 @@ class Builder {
       }
       // What is not ours is not moved as one either: each subflow is a unit of its own.
       const std::uint32_t number =
-          ours ? pinnable_unit(key_of(*steering, leaf, entry, demand, flow.subflows[i]),
-                               topology_[exit].leaf, unit)
-               : add_unit({.node = leaf, .to = topology_[exit].leaf, .steering = unit});
+          ours ? pinnable_unit(key_of(steerer, entry, demand, flow.subflows[i]),
+                               topology_[exit].leaf, unit, steerer.uplinks)
+               : add_unit({.node = steerer.node, .to = topology_[exit].leaf, .steering = unit});
       Unit& info = result_.units[number];
       info.subflows.push_back(static_cast<std::uint32_t>(result_.problem.current.size()));
       info.pinned = info.pinned || pinned;
@@ -112,17 +124,90 @@ class Builder {
       return;
     result_.problem.demand.flows.push_back(demand);
     result_.problem.demand.flows.back().subflows = placed;
+    result_.problem.ways.push_back({.from = entry, .to = exit, .uplinks = steerer.uplinks});
     result_.flow_of.push_back(index);
   }
 
   PlanningProblem finish() {
-    for (Unit& unit : result_.units)
-      unit.pinned =
-          unit.pinned && usable(result_.problem, result_.problem.current[unit.subflows[0]]);
+    for (Unit& unit : result_.units) {
+      const Path& path = result_.problem.current[unit.subflows[0]];
+      unit.pinned = unit.pinned && usable(result_.problem, path) && can_lead(result_, unit, path);
+    }
     return std::move(result_);
   }
 
  private:
+  // One cable stands for all that a leaf has to a spine: the first that lives. A list of segments
+  // names the spine, and the leaf hashes over the cables to it.
+  void find_spines() {
+    UplinkSet set{.cables = std::vector<bool>(topology_.cables().size(), false), .spread = true};
+    for (std::uint32_t l = 0; l < topology_.leaves().size(); ++l)
+      for (const auto& [spine, segment] : input_.segments.spines)
+        if (const CableId cable = stands_for({l}, spine); cable.valid())
+          set.cables[cable.value] = true;
+    result_.problem.uplink_sets.push_back(std::move(set));
+  }
+  CableId stands_for(LeafId leaf, SpineId spine) const {
+    for (const CableId id : topology_.cables_between(leaf, spine))
+      if (input_.links->up(topology_.uplink(id)))
+        return id;
+    return {};
+  }
+
+  // Where both could, the host steers and its leaf does not: what comes to the leaf is addressed to
+  // the spine's segment, so that no pin for the flow's destination ever meets it there.
+  Steerer steerer_of(const FlowDemand& demand, LeafId leaf) const {
+    const bool enabled =
+        !input_.disabled_jobs.contains(input_.prediction->jobs[demand.job.value].name);
+    const HostId host = topology_[demand.source].host;
+    const SteeringUnit wrapping = ByDestination{topology_[demand.destination].address};
+    if (enabled && wrapped(input_, shared_, demand))
+      return {.node = host, .granularity = Granularity::destination, .uplinks = 0, .may = true};
+    // Its pin may still be there, whatever its agent says when it comes back.
+    const Pin* pin = input_.unheard.contains(host)
+                         ? find_pin(*input_.present, topology_.name_of(host), wrapping)
+                         : nullptr;
+    if (pin != nullptr && std::holds_alternative<SegmentList>(pin->target))
+      return {.node = host, .granularity = Granularity::destination};
+    const auto granularity = granularity_at(input_, leaf);
+    return {.node = leaf,
+            .granularity = granularity.value_or(Granularity::port_and_destination),
+            .may = enabled && granularity};
+  }
+
+  Path way_through(const Steerer& steerer, AttachmentId from, CableId up, AttachmentId to) const {
+    if (!std::holds_alternative<HostId>(steerer.node))
+      return path_through(topology_, from, up, to);
+    const LeafId leaf = topology_[from].leaf;
+    const SpineId spine = topology_[up].spine;
+    const CableId first = stands_for(leaf, spine);
+    Path path = path_through(topology_, from, first.valid() ? first : up, to);
+    path.spread = path.routable();
+    return path;
+  }
+
+  // The uplink of the flow's leaf that a pin leads over.
+  std::optional<CableId> cable_of(NodeId node, LeafId leaf, const Pin& pin) const {
+    const auto* list = std::get_if<SegmentList>(&pin.target);
+    if (list == nullptr)
+      return pinned_cable(topology_, node, pin);
+    const auto spine = spine_of(input_.segments.spines, *list);
+    const CableId cable = spine ? stands_for(leaf, *spine) : CableId{};
+    return cable.valid() ? std::optional(cable) : std::nullopt;
+  }
+
+  // The downlink that the spine's pin leads by; else as the path says.
+  CableId chosen_downlink(const Path& path) const {
+    const auto chosen = spine_pin(result_, path);
+    const Pin* pin =
+        chosen ? find_pin(*input_.present, topology_.name_of(chosen->node), chosen->unit) : nullptr;
+    const auto cable = pin != nullptr ? pinned_cable(topology_, chosen->node, *pin) : std::nullopt;
+    return cable && topology_[*cable].leaf == topology_[path.to].leaf &&
+                   input_.links->up(topology_.downlink(*cable))
+               ? *cable
+               : path.down;
+  }
+
   bool fails(NodeId node, const SteeringUnit& unit, CableId cable) const {
     if (input_.failing.empty())
       return false;
@@ -145,29 +230,32 @@ class Builder {
     auto operator<=>(const UnitKey&) const = default;
   };
 
-  static UnitKey key_of(Granularity granularity, NodeId node, AttachmentId entry,
-                        const FlowDemand& demand, const FlowKey& flow) {
-    UnitKey key{.node = node, .entry = {}, .source = {}, .destination = demand.destination};
-    if (granularity == Granularity::port_and_destination)
+  static UnitKey key_of(const Steerer& steerer, AttachmentId entry, const FlowDemand& demand,
+                        const FlowKey& flow) {
+    UnitKey key{.node = steerer.node, .entry = {}, .source = {}, .destination = demand.destination};
+    if (steerer.granularity == Granularity::port_and_destination)
       key.entry = entry;
-    if (granularity == Granularity::queue_pair) {
+    if (steerer.granularity == Granularity::queue_pair) {
       key.source = demand.source;
       key.source_port = flow.source_port;
     }
     return key;
   }
 
-  std::uint32_t pinnable_unit(const UnitKey& key, LeafId to, const SteeringUnit& steering) {
+  std::uint32_t pinnable_unit(const UnitKey& key, LeafId to, const SteeringUnit& steering,
+                              std::uint32_t uplinks) {
     const auto [place, added] = numbers_.try_emplace(key, 0);
     if (added)
-      place->second =
-          add_unit({.node = key.node, .to = to, .steering = steering, .pinnable = true});
+      place->second = add_unit(
+          {.node = key.node, .to = to, .steering = steering, .pinnable = true, .uplinks = uplinks});
     return place->second;
   }
 
   const PlanningInput& input_;
   const Topology& topology_;
   PlanningProblem result_;
+  SharedDestinations shared_;
+  EntryChoice entries_;
   std::map<UnitKey, std::uint32_t> numbers_;
 };
 
@@ -180,58 +268,6 @@ bool cable_usable(const Problem& problem, const Path& path) {
   const auto bundle = topology.cables_between(topology[path.to].leaf, topology[path.up].spine);
   return std::ranges::any_of(bundle,
                              [&](CableId id) { return problem.links->up(topology.downlink(id)); });
-}
-
-// Why a routing may not become a plan; empty if it may.
-std::string fault(const PlanningProblem& planning, const Routing& routing) {
-  const Problem& problem = planning.problem;
-  if (routing.size() != problem.current.size())
-    return "it does not place every subflow";
-  for (const Unit& unit : planning.units) {
-    const Path& path = routing[unit.subflows.front()];
-    for (const std::uint32_t subflow : unit.subflows) {
-      if (problem.fixed[subflow] ? routing[subflow] != problem.current[subflow]
-                                 : routing[subflow].up != path.up)
-        return fmt::format("it tears {} apart or moves what is not ours", to_string(unit.steering));
-    }
-    if (unit.pinnable && path.crosses_core() &&
-        NodeId((*problem.topology)[path.up].leaf) != unit.node)
-      return fmt::format("it lets {} enter the core at another leaf", to_string(unit.steering));
-    if (unit.pinnable && path.routable() && !usable(problem, path))
-      return fmt::format("it leads {} over a link that is down or withdrawn",
-                         to_string(unit.steering));
-  }
-  return {};
-}
-
-Candidate judge(const PlanningProblem& planning, std::string scheme, Routing routing) {
-  const Problem& problem = planning.problem;
-  Candidate candidate{.scheme = std::move(scheme), .routing = std::move(routing)};
-  candidate.efficiency = evaluate(*problem.topology, *problem.links, problem.demand,
-                                  candidate.routing, problem.residual);
-  for (const Unit& unit : planning.units) {
-    const std::uint32_t first = unit.subflows.front();
-    candidate.moves +=
-        unit.pinnable && candidate.routing[first].up != problem.current[first].up ? 1 : 0;
-  }
-  return candidate;
-}
-
-// The routing in which all stay where they are; empty if one of them cannot.
-Routing stay(const PlanningProblem& planning) {
-  Routing routing = planning.problem.current;
-  for (const Unit& unit : planning.units) {
-    if (!unit.pinnable)
-      continue;
-    // Subflows of one unit may have been hashed to different uplinks; one pin cannot keep both.
-    const Path& path = routing[unit.subflows.front()];
-    if (!path.routable() || !usable(planning.problem, path))
-      return {};
-    for (const std::uint32_t subflow : unit.subflows)
-      if (routing[subflow].up != path.up)
-        return {};
-  }
-  return routing;
 }
 
 }  // namespace
@@ -261,7 +297,56 @@ PlanningProblem make_problem(const PlanningInput& input) {
   return builder.finish();
 }
 
+bool can_lead(const PlanningProblem& planning, const Unit& unit, const Path& path) {
+  return !path.crosses_core() || unit.uplinks == FlowWay::kEveryUplink ||
+         planning.problem.uplink_sets[unit.uplinks].cables[path.up.value];
+}
+
+bool differs(const Topology& topology, const Path& from, const Path& to) {
+  if (from.spread && to.spread)
+    return topology[from.up].spine != topology[to.up].spine || from.from != to.from;
+  // What the spine chooses is known only where it has a pin.
+  return from.from != to.from || from.up != to.up || from.to != to.to ||
+         (from.down.valid() && to.down.valid() && from.down != to.down);
+}
+
+SharedDestinations shared_destinations(const PlanningInput& input) {
+  std::map<std::pair<HostId, NicId>, NicId> sources;
+  SharedDestinations shared;
+  if (input.segments.senders.empty() && input.host_routes.empty())
+    return shared;
+  for (const FlowDemand& flow : input.prediction->demand.flows) {
+    const std::pair key{(*input.topology)[flow.source].host, flow.destination};
+    if (sources.try_emplace(key, flow.source).first->second != flow.source)
+      shared.insert(key);
+  }
+  return shared;
+}
+
+std::optional<SpineId> spine_of(const std::map<SpineId, IpAddress>& segments,
+                                const SegmentList& list) {
+  for (const auto& [spine, segment] : segments)
+    if (!list.segments.empty() && list.segments.front() == segment)
+      return spine;
+  return std::nullopt;
+}
+
+bool wrapped(const PlanningInput& input, const SharedDestinations& shared, const FlowDemand& flow) {
+  const Topology& topology = *input.topology;
+  const HostId host = topology[flow.source].host;
+  const IpAddress& destination = topology[flow.destination].address;
+  return input.segments.senders.contains(host) && !shared.contains({host, flow.destination}) &&
+         !input.segments.spines.empty() &&
+         input.segments.hosts.contains({topology[flow.destination].host, destination.family}) &&
+         !input.refused.contains({host, ByDestination{destination}}) &&
+         !touches(topology, input.never_touch, {host, ByDestination{destination}});
+}
+
 std::optional<CableId> pinned_cable(const Topology& topology, NodeId node, const Pin& pin) {
+  if (const auto* spine = std::get_if<SpineId>(&node)) {
+    const auto* route = std::get_if<PortTableRoute>(&pin.target);
+    return route != nullptr ? topology.cable_at(*spine, route->out_port) : std::nullopt;
+  }
   const auto* leaf = std::get_if<LeafId>(&node);
   if (leaf == nullptr)
     return std::nullopt;
@@ -286,11 +371,19 @@ bool touches(const Topology& topology, std::span<const Prefix> prefixes, const P
     return true;
   if (const auto* flow = std::get_if<ByQueuePair>(&pin.unit))
     return within(flow->source);
+  if (const auto* host = std::get_if<HostId>(&pin.node))
+    return std::ranges::any_of(topology[*host].nics,
+                               [&](NicId nic) { return within(topology[nic].address); });
+  const auto* port_of = std::get_if<ByPortAndDestination>(&pin.unit);
+  const auto* spine = std::get_if<SpineId>(&pin.node);
+  if (spine != nullptr) {
+    const auto cable =
+        port_of != nullptr ? topology.cable_at(*spine, port_of->in_port) : std::optional<CableId>();
+    return cable && std::ranges::any_of(topology[topology[*cable].leaf].attachments, behind);
+  }
   const auto* leaf = std::get_if<LeafId>(&pin.node);
-  if (leaf == nullptr)
-    return false;
-  if (const auto* port = std::get_if<ByPortAndDestination>(&pin.unit)) {
-    const auto attachment = topology.attachment_at(*leaf, port->in_port);
+  if (port_of != nullptr) {
+    const auto attachment = topology.attachment_at(*leaf, port_of->in_port);
     return attachment && behind(*attachment);
   }
   return std::ranges::any_of(topology[*leaf].attachments, behind);
@@ -299,12 +392,23 @@ bool touches(const Topology& topology, std::span<const Prefix> prefixes, const P
 std::set<PinKey> demanded_units(const PlanningInput& input) {
   const Topology& topology = *input.topology;
   std::set<PinKey> units;
-  for (const PredictedFlow& flow : input.prediction->flows) {
-    const LeafId leaf = topology[flow.entry].leaf;
-    const Granularity granularity =
-        granularity_at(input, leaf).value_or(Granularity::port_and_destination);
-    for (const FlowKey& key : flow.subflows)
-      units.insert({leaf, unit_of(topology, granularity, flow.entry, key)});
+  for (std::size_t i = 0; i < input.prediction->flows.size(); ++i) {
+    const PredictedFlow& flow = input.prediction->flows[i];
+    const FlowDemand& demand = input.prediction->demand.flows[i];
+    const IpAddress& destination = topology[demand.destination].address;
+    for (const AttachmentId entry : topology[demand.source].attachments) {
+      const LeafId leaf = topology[entry].leaf;
+      const Granularity granularity =
+          granularity_at(input, leaf).value_or(Granularity::port_and_destination);
+      for (const FlowKey& key : flow.subflows)
+        units.insert({leaf, unit_of(topology, granularity, entry, key)});
+      for (const CableId cable : topology[leaf].cables)
+        if (input.steering.contains(topology[cable].spine))
+          units.insert({topology[cable].spine,
+                        ByPortAndDestination{topology[cable].spine_port, destination}});
+    }
+    if (const HostId host = topology[demand.source].host; input.steering.contains(host))
+      units.insert({host, ByDestination{destination}});
   }
   return units;
 }
@@ -334,42 +438,6 @@ std::optional<Efficiency> of_judged(Efficiency efficiency, const std::vector<boo
       efficiency.mean += efficiency.by_job[j] / jobs;
     }
   return efficiency;
-}
-
-Candidates make_candidates(const PlanningProblem& planning, const Optimiser& optimiser,
-                           std::uint64_t seed) {
-  Candidates result;
-  const auto consider = [&](std::string scheme, Routing routing) {
-    if (const std::string why = fault(planning, routing); !why.empty()) {
-      result.notes.push_back(fmt::format("{} was not used: {}", scheme, why));
-      return;
-    }
-    result.list.push_back(judge(planning, std::move(scheme), std::move(routing)));
-  };
-  if (planning.units.empty())
-    return result;
-
-  if (Routing routing = stay(planning); !routing.empty())
-    consider("stay", std::move(routing));
-
-  // Repair: what is pinned and can stay is held fast, and the rest is placed around it.
-  const bool something_new = std::ranges::any_of(
-      planning.units, [](const Unit& unit) { return unit.pinnable && !unit.pinned; });
-  if (something_new) {
-    Problem held = planning.problem;
-    for (const Unit& unit : planning.units)
-      for (const std::uint32_t subflow : unit.subflows)
-        held.fixed[subflow] = !unit.pinnable || unit.pinned;
-    const auto greedy = make_optimiser("greedy");
-    HEDDLE_CHECK(greedy != nullptr);
-    Placement placement = greedy->place(held, seed);
-    consider("repair", std::move(placement.routing));
-  }
-
-  Placement placement = optimiser.place(planning.problem, seed);
-  result.notes.insert(result.notes.end(), placement.notes.begin(), placement.notes.end());
-  consider(std::string(optimiser.name()), std::move(placement.routing));
-  return result;
 }
 
 }  // namespace heddle

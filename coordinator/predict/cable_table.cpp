@@ -27,10 +27,9 @@ std::vector<Cable> cables_of(const Topology& topology) {
                    .b = {topology[cable.spine].name, cable.spine_port},
                    .capacity = cable.capacity});
   for (const Topology::Attachment& attachment : topology.attachments())
-    all.push_back(
-        {.a = {topology[attachment.leaf].name, attachment.leaf_port},
-         .b = {topology[topology[attachment.nic].host].name, topology[attachment.nic].name},
-         .capacity = attachment.capacity});
+    all.push_back({.a = {topology[attachment.leaf].name, attachment.leaf_port},
+                   .b = {topology[topology[attachment.nic].host].name, attachment.host_port},
+                   .capacity = attachment.capacity});
   return all;
 }
 

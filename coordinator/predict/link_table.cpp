@@ -21,37 +21,78 @@ std::optional<std::pair<LinkId, LinkId>> links_at(const Topology& topology, Leaf
 }  // namespace
 
 LinkTable::LinkTable(const Topology& topology)
-    : topology_(topology), state_(topology), rates_(topology.link_count()) {}
+    : topology_(topology),
+      by_leaf_(topology),
+      by_host_(topology),
+      state_(topology),
+      rates_(topology.link_count()) {}
 
 std::vector<std::string> LinkTable::set_ports(const std::string& node,
                                               std::span<const PortStatus> ports) {
   std::vector<std::string> changes;
-  const std::optional<LeafId> leaf = topology_.find_leaf(node);
-  if (!leaf)
-    return changes;
+  const auto note = [&](std::optional<std::string> change) {
+    if (change)
+      changes.push_back(std::move(*change));
+  };
+  const std::optional<NodeId> place = topology_.find_node(node);
   for (const PortStatus& port : ports) {
-    const auto links = links_at(topology_, *leaf, port.name);
-    if (!links || state_.up(links->first) == port.carrier)
-      continue;
-    state_.set(links->first, port.carrier);
-    state_.set(links->second, port.carrier);
-    changes.push_back(
-        fmt::format("{} {}", topology_.link_name(links->first), port.carrier ? "up" : "down"));
+    if (!place)
+      break;
+    if (const auto* leaf = std::get_if<LeafId>(&*place)) {
+      if (const auto links = links_at(topology_, *leaf, port.name))
+        note(tell(by_leaf_, links->first, links->second, port.carrier));
+    } else if (const auto* host = std::get_if<HostId>(&*place)) {
+      const auto entry = topology_.attachment_at(*host, port.name);
+      if (entry && topology_[topology_[*entry].nic].attachments.size() > 1)
+        note(tell(by_host_, topology_.nic_rx(*entry), topology_.nic_tx(*entry), port.carrier));
+    }
   }
   return changes;
+}
+
+// What has changed by it, if anything has.
+std::optional<std::string> LinkTable::tell(LinkState& by, LinkId first, LinkId second, bool up) {
+  by.set(first, up);
+  by.set(second, up);
+  const bool both = by_leaf_.up(first) && by_host_.up(first);
+  if (state_.up(first) == both)
+    return std::nullopt;
+  state_.set(first, both);
+  state_.set(second, both);
+  return fmt::format("{} {}", topology_.link_name(first), both ? "up" : "down");
+}
+
+std::set<std::pair<AttachmentId, NicId>> LinkTable::unreached() const {
+  std::set<std::pair<AttachmentId, NicId>> all;
+  for (const auto& [node, withdrawals] : withdrawn_)
+    if (const auto* host = std::get_if<HostId>(&node))
+      for (const Withdrawal& one : withdrawals)
+        if (const auto entry = topology_.attachment_at(*host, one.out_port))
+          for (std::uint32_t i = 0; i < topology_.nics().size(); ++i)
+            if (one.destination.contains(topology_[NicId{i}].address))
+              all.insert({*entry, NicId{i}});
+  return all;
 }
 
 std::vector<std::string> LinkTable::set_withdrawn(const std::string& node,
                                                   const std::vector<Withdrawal>& withdrawn) {
   std::vector<std::string> changes;
-  const std::optional<LeafId> leaf = topology_.find_leaf(node);
-  if (!leaf)
-    return changes;
+  const std::optional<NodeId> place = topology_.find_node(node);
+  const auto concerns = [&](const std::string& port) {
+    if (!place)
+      return false;
+    if (const auto* leaf = std::get_if<LeafId>(&*place))
+      return topology_.cable_at(*leaf, port).has_value();
+    const auto* host = std::get_if<HostId>(&*place);
+    return host != nullptr && topology_.attachment_at(*host, port).has_value();
+  };
   std::set<Withdrawal> next;
   for (const Withdrawal& one : withdrawn)
-    if (topology_.cable_at(*leaf, one.out_port))
+    if (concerns(one.out_port))
       next.insert(one);
-  std::set<Withdrawal>& present = withdrawn_[*leaf];
+  if (!place || (next.empty() && !withdrawn_.contains(*place)))
+    return changes;
+  std::set<Withdrawal>& present = withdrawn_[*place];
   for (const Withdrawal& one : next)
     if (!present.contains(one))
       changes.push_back(fmt::format("{} no longer reaches {} by {}", node,
@@ -108,12 +149,16 @@ const std::vector<LeafId>& LinkTable::leaves_behind(const Prefix& prefix) {
 
 void LinkTable::rebuild_forbidden() {
   forbidden_.clear();
-  for (const auto& [leaf, withdrawals] : withdrawn_)
+  for (const auto& [node, withdrawals] : withdrawn_) {
+    const auto* leaf = std::get_if<LeafId>(&node);
+    if (leaf == nullptr)
+      continue;
     for (const Withdrawal& one : withdrawals) {
-      const std::optional<CableId> cable = topology_.cable_at(leaf, one.out_port);
+      const std::optional<CableId> cable = topology_.cable_at(*leaf, one.out_port);
       for (const LeafId to : leaves_behind(one.destination))
-        forbidden_.push_back({leaf, to, *cable});
+        forbidden_.push_back({*leaf, to, *cable});
     }
+  }
   std::ranges::sort(forbidden_);
   forbidden_.erase(std::unique(forbidden_.begin(), forbidden_.end()), forbidden_.end());
 }

@@ -21,7 +21,8 @@ class LinkTable {
   explicit LinkTable(const Topology& topology);
 
   // Each takes the whole state of a node and answers the names of what changed: "leaf1-spine2
-  // down". Nodes that are no leaf have nothing to say about links.
+  // down". A host has a say about the links behind its own ports where its NIC has several: a link
+  // is up as long as neither end says otherwise. Spines have none: their leaves tell.
   std::vector<std::string> set_ports(const std::string& node, std::span<const PortStatus> ports);
   std::vector<std::string> set_withdrawn(const std::string& node,
                                          const std::vector<Withdrawal>& withdrawn);
@@ -31,6 +32,8 @@ class LinkTable {
   const LinkState& state() const { return state_; }
   // Sorted.
   const std::vector<Forbidden>& forbidden() const { return forbidden_; }
+  // Attachments by which a host that has several does not reach these destinations.
+  std::set<std::pair<AttachmentId, NicId>> unreached() const;
   // Nothing if the link's leaf end was not reported twice in a row (safety rule 7).
   std::optional<Rate> rate(LinkId link) const { return rates_[link.value]; }
 
@@ -45,10 +48,14 @@ class LinkTable {
   void rebuild_forbidden();
 
   const Topology& topology_;
-  LinkState state_;
+  std::optional<std::string> tell(LinkState& by, LinkId first, LinkId second, bool up);
+
+  LinkState by_leaf_;
+  LinkState by_host_;
+  LinkState state_;  // both
   std::vector<std::optional<Rate>> rates_;
   std::map<std::pair<LeafId, std::string>, Counter> counters_;
-  std::map<LeafId, std::set<Withdrawal>> withdrawn_;
+  std::map<NodeId, std::set<Withdrawal>> withdrawn_;  // by leaf and by host
   std::map<Prefix, std::vector<LeafId>> leaves_behind_;
   std::vector<Forbidden> forbidden_;
 };

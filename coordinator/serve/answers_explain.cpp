@@ -99,12 +99,13 @@ Json busiest_link(const NetworkView& view, const Path& path,
 }
 
 // Every other way, with the elephants that are on its busiest link already.
-Json alternatives(const NetworkView& view, const Path& path,
+Json alternatives(const NetworkView& view, const Unit& unit, const Path& path,
                   const std::vector<std::uint32_t>& counts) {
   Json list = Json::array();
   for (const CableId cable : view.topology[view.topology[path.up].leaf].cables) {
     const Path other = path_through(view.topology, path.from, cable, path.to);
-    if (cable == path.up || !usable(view.planning.problem, other))
+    if (cable == path.up || !usable(view.planning.problem, other) ||
+        !can_lead(view.planning, unit, other))
       continue;
     const LinkId link = busiest(view.topology, other, counts);
     list.push_back({{"path", to_string(view.topology, other)},
@@ -115,9 +116,13 @@ Json alternatives(const NetworkView& view, const Path& path,
 }
 
 // A switch looks every packet's route up; a host's RDMA hardware does so once, when a queue pair is
-// connected.
+// connected, and wraps nothing in segments.
 const char* applies(const PinTarget& target) {
-  return std::holds_alternative<HostRoute>(target) ? "to queue pairs made from then on" : "at once";
+  if (std::holds_alternative<HostRoute>(target))
+    return "to queue pairs made from then on on RDMA hardware, at once to what the kernel sends";
+  if (std::holds_alternative<SegmentList>(target))
+    return "at once to what the kernel sends; RDMA hardware does not take it";
+  return "at once";
 }
 
 // Those of a port's counters that tell of congestion, a second. None: unobservable.
@@ -189,6 +194,34 @@ const Pin* find_pin(const NetworkView& view, const std::string& node, const Stee
     return nullptr;
   const auto pin = std::ranges::find(part->second.pins, unit, &Pin::unit);
   return pin == part->second.pins.end() ? nullptr : &*pin;
+}
+
+// Every pin on the flow's way, from the host on.
+Json pins_of(const NetworkView& view, const Unit& unit, const FlowDemand& flow, const Path& path) {
+  std::vector<PinKey> keys;
+  const PinKey own{unit.node, unit.steering};
+  const PinKey entry{view.topology[flow.source].host,
+                     ByDestination{view.topology[flow.destination].address}};
+  if (entry != own)
+    keys.push_back(entry);
+  keys.push_back(own);
+  if (const auto at_spine = spine_pin(view.planning, path))
+    keys.push_back(*at_spine);
+  Json list = Json::array();
+  for (const PinKey& key : keys) {
+    const std::string& node = view.topology.name_of(key.node);
+    const Pin* pin = find_pin(view, node, key.unit);
+    if (pin == nullptr)
+      continue;
+    const auto since = view.since(node, key.unit);
+    list.push_back({{"node", node},
+                    {"unit", to_string(pin->unit)},
+                    {"target", to_string(pin->target)},
+                    {"since", since ? Json(iso(*since)) : Json()},
+                    {"applies", applies(pin->target)},
+                    {"reason", pin->reason}});
+  }
+  return list;
 }
 
 // The slowest flow of a job and the link that holds it up, as JSON.
@@ -297,12 +330,14 @@ Result<std::string> explain_json(const NetworkView& view, std::span<const std::s
       return dump(
           {{"flow", fmt::format("{} {}", to_string(key.source), to_string(key.destination))},
            {"job", view.prediction.jobs[demand.job.value].name},
-           {"path", to_string(view.topology, path)},
+           {"path", describe(view.planning, path)},
            {"since", since ? Json(iso(*since)) : Json()},
            {"reason", reason},
            {"applies", pin != nullptr ? Json(applies(pin->target)) : Json()},
+           {"pins", pins_of(view, unit, demand, path)},
            {"bottleneck", busiest_link(view, path, counts)},
-           {"alternatives", path.crosses_core() ? alternatives(view, path, counts) : Json::array()},
+           {"alternatives",
+            path.crosses_core() ? alternatives(view, unit, path, counts) : Json::array()},
            {"congestion", congestion(view, demand, path)}});
     }
   }
@@ -323,6 +358,7 @@ Result<std::string> explain_json(const NetworkView& view, std::span<const std::s
                           ? "an elephant that no plan has placed yet, or whose path nobody sees"
                           : "a mouse: too small to be worth a path of its own, left to ECMP"},
            {"applies", nullptr},
+           {"pins", Json::array()},
            {"bottleneck", nullptr},
            {"alternatives", Json::array()},
            {"congestion", Json::array()}});

@@ -35,6 +35,18 @@ const char* name_of(Granularity granularity) {
   return "unknown";
 }
 
+const char* name_of(SegmentBehaviour behaviour) {
+  switch (behaviour) {
+    case SegmentBehaviour::transit:
+      return "leads on";
+    case SegmentBehaviour::delivers_v4:
+      return "delivers IPv4";
+    case SegmentBehaviour::delivers_v6:
+      return "delivers IPv6";
+  }
+  return "unknown";
+}
+
 // What the processes behind each job's flows work for, by their machines' word.
 std::vector<Json> labels_by_job(const NetworkView& view) {
   std::vector<std::map<std::pair<std::string, std::string>, std::uint64_t>> subflows(
@@ -123,6 +135,10 @@ std::string agents_json(const NetworkView& view) {
     Json sources = Json::array();
     for (const SourceCapability& one : agent.sources)
       sources.push_back({{"name", one.name}, {"usable", one.usable}, {"reason", one.reason}});
+    Json segments = Json::array();
+    for (const LocalSegment& one : agent.segments)
+      segments.push_back(
+          {{"address", to_string(one.address)}, {"behaviour", name_of(one.behaviour)}});
     Json age;  // null where none has reported
     if (agent.last_report)
       age = milliseconds(view.now - *agent.last_report);
@@ -140,6 +156,7 @@ std::string agents_json(const NetworkView& view) {
                       {"software", agent.software},
                       {"enforcers", std::move(enforcers)},
                       {"sources", std::move(sources)},
+                      {"segments", std::move(segments)},
                       {"last_report_age_ms", std::move(age)},
                       {"reports_lost", agent.reports_lost},
                       {"apply_ms", milliseconds(agent.apply_time)}});

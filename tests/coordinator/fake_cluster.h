@@ -133,13 +133,22 @@ struct FakeAgent {
   std::string broken_port;     // pins to it cannot be installed
   std::string forbidden_port;  // its own configuration forbids pins of what comes in there
   bool can_steer{true};
+  std::string enforcer{};  // of a host or a spine: "srv6"; empty: none
+  std::vector<LocalSegment> segments{};
+  bool gone{};                 // says and takes nothing any more
   std::uint32_t stuck_pins{};  // that cannot be taken away
 
   bool refuses(const Pin& pin) const {
-    return std::get<ByPortAndDestination>(pin.unit).in_port == forbidden_port;
+    const auto* unit = std::get_if<ByPortAndDestination>(&pin.unit);
+    return unit != nullptr && unit->in_port == forbidden_port;
   }
   bool fails(const Pin& pin) const {
-    return std::get<PortTableRoute>(pin.target).out_port == broken_port || refuses(pin);
+    const auto* route = std::get_if<PortTableRoute>(&pin.target);
+    return (route != nullptr && route->out_port == broken_port) || refuses(pin);
+  }
+  const Pin* find(const SteeringUnit& unit) const {
+    const auto pin = std::ranges::find(installed, unit, &Pin::unit);
+    return pin == installed.end() ? nullptr : &*pin;
   }
   void install() {
     std::vector<Pin> next;
@@ -179,6 +188,12 @@ struct FakeAgent {
     said.ports = ports;
     if (role == Role::leaf)
       said.enforcers = {{"port-tables", Granularity::port_and_destination, can_steer, ""}};
+    else if (!enforcer.empty())
+      said.enforcers = {
+          {enforcer,
+           role == Role::host ? Granularity::destination : Granularity::port_and_destination,
+           can_steer, ""}};
+    said.segments = segments;
     return said;
   }
 };
@@ -190,7 +205,9 @@ struct FlowSpec {
 class FakeCluster final : public MessagePort {
  public:
   FakeCluster(int leaves, int spines, int hosts, std::uint64_t seed)
-      : topology(small_fabric(leaves, spines, hosts)), links(topology), random_(seed) {
+      : FakeCluster(small_fabric(leaves, spines, hosts), seed) {}
+  FakeCluster(Topology fabric, std::uint64_t seed)
+      : topology(std::move(fabric)), links(topology), random_(seed) {
     settings.flows = {.elephant_rate = Rate{1e6}, .elephant_message = {1 << 20}, .memory = 10s};
     settings.broadcast = {.report_interval = 200ms, .lease = 5s, .resend_first = 200ms};
     settings.period = 250ms;
@@ -208,6 +225,11 @@ class FakeCluster final : public MessagePort {
         for (const AttachmentId id : topology[*leaf].attachments)
           agent.ports.push_back({topology[id].leaf_port, true, 0, 0});
       }
+  }
+
+  FakeAgent& add_spine(const std::string& name) {
+    add(name, Role::spine, Mode::program);
+    return agents.at(name);
   }
 
   // A ring in which every flow goes to the next leaf.
@@ -275,7 +297,7 @@ class FakeCluster final : public MessagePort {
       return false;
     return std::ranges::all_of(agents, [&](const auto& entry) {
       const FakeAgent& agent = entry.second;
-      if (agent.mode != Mode::program || agent.disabled)
+      if (agent.mode != Mode::program || agent.disabled || agent.gone)
         return true;
       const NodePlan part = coordinator->broadcast().part_of(agent.node);
       return agent.plan && agent.plan->version == part.version &&
@@ -360,8 +382,11 @@ class FakeCluster final : public MessagePort {
         reply = *answer;
       return {};
     }
-    if (const std::string node = node_of(route); route == route_of(node))
+    if (const std::string node = node_of(route); route == route_of(node)) {
+      if (agents.at(node).gone)
+        return fail(Errc::not_found, "the connection is closed");
       carry(down_[node], [this, node, message] { deliver(agents.at(node), message); });
+    }
     return {};
   }
 
@@ -435,6 +460,8 @@ class FakeCluster final : public MessagePort {
       arrival();
     }
     for (auto& [name, agent] : agents) {
+      if (agent.gone)
+        continue;
       if (!agent.welcomed && now >= agent.hello_at) {
         agent.hello_at = now + 2s;
         say(agent, agent.hello());
@@ -453,30 +480,64 @@ class FakeCluster final : public MessagePort {
       coordinator->step();
   }
 
+  // What is down or has an agent that holds no pin for it is left to a hash.
   Path path_of(const FlowSpec& flow) const {
     const NicId from = *topology.find_nic(address(flow.from_leaf, flow.from));
     const NicId to = *topology.find_nic(address(flow.to_leaf, flow.to));
-    const AttachmentId entry = topology[from].attachments.front();
-    const AttachmentId exit = topology[to].attachments.front();
-    if (flow.from_leaf == flow.to_leaf)
+    const IpAddress& destination = topology[to].address;
+    const HostId source = topology[from].host;
+    const Pin* at_host = agents.at(topology[source].name).find(ByDestination{destination});
+    AttachmentId entry = topology[from].attachments.front();
+    if (at_host != nullptr)
+      if (const auto* route = std::get_if<HostRoute>(&at_host->target))
+        entry = *topology.attachment_at(source, route->out_port);
+    const LeafId leaf = topology[entry].leaf;
+    AttachmentId exit = topology[to].attachments.front();
+    for (const AttachmentId id : topology[to].attachments)
+      if (topology[id].leaf == leaf)
+        exit = id;
+    if (topology[exit].leaf == leaf)
       return {.from = entry, .up = {}, .down = {}, .to = exit};
-    const FakeAgent& leaf = agents.at(fmt::format("leaf{}", flow.from_leaf));
-    const SteeringUnit unit =
-        ByPortAndDestination{fmt::format("p{}", flow.from), address(flow.to_leaf, flow.to)};
-    for (const Pin& pin : leaf.installed)
-      if (pin.unit == unit)
-        return path_through(
-            topology, entry,
-            *topology.cable_at(topology[entry].leaf, std::get<PortTableRoute>(pin.target).out_port),
-            exit);
+    const auto led = [&](CableId up) {
+      Path path = path_through(topology, entry, up, exit);
+      const std::string& spine = topology[topology[up].spine].name;
+      if (const auto agent = agents.find(spine); agent != agents.end() && path.routable())
+        if (const Pin* pin =
+                agent->second.find(ByPortAndDestination{topology[up].spine_port, destination}))
+          path.down = *topology.cable_at(topology[up].spine,
+                                         std::get<PortTableRoute>(pin->target).out_port);
+      return path;
+    };
+    if (at_host != nullptr)
+      if (const auto* list = std::get_if<SegmentList>(&at_host->target))
+        return segment_path(entry, list->segments.front(), exit);
+    const FakeAgent& agent = agents.at(topology[leaf].name);
+    if (const Pin* pin = agent.find(ByPortAndDestination{topology[entry].leaf_port, destination}))
+      return led(*topology.cable_at(leaf, std::get<PortTableRoute>(pin->target).out_port));
     // A hash that puts several on one uplink, among those that lead there.
-    const auto spines = static_cast<int>(topology.spines().size());
-    for (int i = 0; i < spines; ++i) {
-      const int spine = (flow.from * flow.to_leaf + i) % spines + 1;
-      if (links.up(topology.uplink(cable(flow.from_leaf, spine))) &&
-          links.up(topology.downlink(cable(flow.to_leaf, spine))))
-        return path_through(topology, entry, cable(flow.from_leaf, spine), exit);
+    const auto& cables = topology[leaf].cables;
+    for (std::size_t i = 0; i < cables.size(); ++i) {
+      const CableId up =
+          cables[(static_cast<std::size_t>(flow.from * flow.to_leaf) + i) % cables.size()];
+      const auto down = topology.cables_between(topology[exit].leaf, topology[up].spine);
+      if (links.up(topology.uplink(up)) &&
+          std::ranges::any_of(down, [&](CableId id) { return links.up(topology.downlink(id)); }))
+        return led(up);
     }
+    return {};
+  }
+
+  // Lost where the segment's node is gone: nobody else answers to it.
+  Path segment_path(AttachmentId entry, const IpAddress& segment, AttachmentId exit) const {
+    for (const auto& [name, agent] : agents)
+      if (const auto spine = topology.find_spine(name); spine && !agent.gone)
+        for (const LocalSegment& one : agent.segments)
+          if (one.address == segment) {
+            const auto cables = topology.cables_between(topology[entry].leaf, *spine);
+            Path path = path_through(topology, entry, cables.front(), exit);
+            path.spread = cables.size() > 1;
+            return path;
+          }
     return {};
   }
 
@@ -492,11 +553,14 @@ class FakeCluster final : public MessagePort {
       for (std::size_t i = 0; i < flows.size(); ++i) {
         const FlowSpec& flow = flows[i];
         const bool at_host = agent.node == fmt::format("h{}-{}", flow.from_leaf, flow.from);
-        const bool at_leaf = agent.node == fmt::format("leaf{}", flow.from_leaf);
-        const bool at_end = agent.node == fmt::format("leaf{}", flow.to_leaf);
+        const Path path = path_of(flow);
+        const auto at = [&](AttachmentId id) {
+          return id.valid() && agent.node == topology[topology[id].leaf].name;
+        };
+        const bool at_leaf = at(path.from);
+        const bool at_end = at(path.to);
         if (!at_host && !at_leaf && !at_end)
           continue;
-        const Path path = path_of(flow);
         const double error =
             noise > 0 ? std::uniform_real_distribution<>(1 - noise, 1 + noise)(random_) : 1;
         const double rate = now.subflow_rates[i].bits_per_second * slowed * error;

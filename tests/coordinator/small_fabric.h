@@ -43,6 +43,50 @@ inline Topology small_fabric(int leaves, int spines, int hosts, Rate capacity = 
   return std::move(*topology);
 }
 
+// Leaves and spines with `cables` parallel cables each, up1-1, up1-2 and so on at the leaves, d1-1
+// at the spines; hosts hL-H whose one NIC 10.L.H.2 is on leaf L by eth0 and, if there are two
+// ports, on the leaf after it by eth1.
+struct ClusterShape {
+  int leaves{2};
+  int spines{2};
+  int hosts{2};
+  int cables{1};
+  int ports{1};
+};
+
+inline Topology shaped_fabric(const ClusterShape& shape) {
+  FabricDescription fabric;
+  fabric.name = "test";
+  for (int s = 1; s <= shape.spines; ++s)
+    fabric.spines.push_back({.name = fmt::format("spine{}", s), .line = 0});
+  for (int l = 1; l <= shape.leaves; ++l) {
+    fabric.leaves.push_back({.name = fmt::format("leaf{}", l), .rack = {}, .line = 0});
+    for (int s = 1; s <= shape.spines; ++s)
+      for (int c = 1; c <= shape.cables; ++c)
+        fabric.cables.push_back({.leaf = fmt::format("leaf{}", l),
+                                 .spine = fmt::format("spine{}", s),
+                                 .leaf_port = fmt::format("up{}-{}", s, c),
+                                 .spine_port = fmt::format("d{}-{}", l, c),
+                                 .capacity = Rate{25e6},
+                                 .line = 0});
+    for (int h = 1; h <= shape.hosts; ++h) {
+      FabricDescription::Nic nic{
+          .name = "eth0", .address = fmt::format("10.{}.{}.2", l, h), .attachments = {}, .line = 0};
+      for (int p = 0; p < shape.ports; ++p)
+        nic.attachments.push_back({.leaf = fmt::format("leaf{}", (l - 1 + p) % shape.leaves + 1),
+                                   .leaf_port = fmt::format("p{}-{}", l, h),
+                                   .capacity = Rate{25e6},
+                                   .line = 0,
+                                   .host_port = fmt::format("eth{}", p)});
+      fabric.hosts.push_back(
+          {.name = fmt::format("h{}-{}", l, h), .rack = {}, .nics = {nic}, .line = 0});
+    }
+  }
+  auto topology = Topology::build(fabric);
+  HEDDLE_CHECK(topology.has_value());
+  return std::move(*topology);
+}
+
 inline IpAddress address(int leaf, int host) {
   return IpAddress::v4(10, static_cast<std::uint8_t>(leaf), static_cast<std::uint8_t>(host), 2);
 }

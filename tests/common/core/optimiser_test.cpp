@@ -319,5 +319,31 @@ TEST(Ecmp, HashesEveryQueuePairByItself) {
   EXPECT_NE(names, spines_of(problem, place("ecmp", problem, 2).routing));
 }
 
+// Three flows of one leaf, all led by something that knows two spines of four.
+TEST(Optimiser, LeadFlowsOnlyWhereWhatSteersThemCan) {
+  const Topology fabric = make_fabric({.leaves = 2, .spines = 4, .nics = 3, .cables = 2});
+  const LinkState links(fabric);
+  Problem problem;
+  problem.topology = &fabric;
+  problem.links = &links;
+  problem.demand = demand_of({flow(0, 0, 3), flow(0, 1, 4), flow(0, 2, 5)});
+  UplinkSet set{.cables = std::vector<bool>(fabric.cables().size(), false), .spread = true};
+  for (const SpineId spine : {SpineId{1}, SpineId{3}})
+    set.cables[fabric.cables_between({0}, spine).front().value] = true;
+  problem.uplink_sets = {set};
+  for (std::uint32_t i = 0; i < 3; ++i)
+    problem.ways.push_back({.from = {i}, .to = {i + 3}, .uplinks = 0});
+  for (const std::string_view scheme : optimiser_names()) {
+    const Placement placement = place(scheme, problem);
+    for (const Path& path : placement.routing) {
+      ASSERT_TRUE(path.routable()) << scheme;
+      EXPECT_TRUE(set.cables[path.up.value]) << scheme << " " << to_string(fabric, path);
+      EXPECT_TRUE(path.spread) << scheme;
+    }
+  }
+  // The leaf hashes over both cables to the spine: two flows on them have all they want.
+  EXPECT_DOUBLE_EQ(judge(problem, place("heddle", problem).routing).worst, 1.0);
+}
+
 }  // namespace
 }  // namespace heddle

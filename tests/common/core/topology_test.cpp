@@ -40,6 +40,24 @@ TEST(Topology, FindsByNamePortAndAddress) {
   EXPECT_EQ(t[LeafId{1}].rack, "leaf2") << "a leaf without a rack is one by itself";
 }
 
+TEST(Topology, FindsNodesOfEveryKindAndTheRacksThatTheyAreIn) {
+  FabricDescription description = small();
+  description.hosts[1].nics[0].attachments.push_back({"leaf1", "p9", 100_gbps, 13, "eth1"});
+  const Topology t = Topology::build(description).value();
+  ASSERT_EQ(t.nodes().size(), 6U);
+  for (const NodeId node : t.nodes())
+    EXPECT_EQ(t.find_node(t.name_of(node)), node);
+  EXPECT_FALSE(t.find_node("h3"));
+  EXPECT_THAT(t.racks_of(LeafId{0}), ElementsAre("rack1"));
+  EXPECT_THAT(t.racks_of(HostId{0}), ElementsAre("rack1"));
+  EXPECT_THAT(t.racks_of(HostId{1}), ElementsAre("leaf2", "rack1")) << "of both its leaves";
+  EXPECT_THAT(t.racks_of(SpineId{0}), ElementsAre());
+  EXPECT_EQ(t.cable_at(SpineId{1}, "d9"), CableId{2});
+  EXPECT_FALSE(t.cable_at(SpineId{0}, "d9"));
+  EXPECT_EQ(t.attachment_at(HostId{1}, "eth0"), AttachmentId{1}) << "by its NIC's name";
+  EXPECT_EQ(t.attachment_at(HostId{1}, "eth1"), AttachmentId{2});
+}
+
 TEST(Topology, TellsParallelCablesApart) {
   const Topology t = Topology::build(small()).value();
   EXPECT_THAT(t.cables_between(LeafId{0}, SpineId{1}), ElementsAre(CableId{1}, CableId{2}));

@@ -228,6 +228,23 @@ TEST_F(BroadcastTest, SteersOnlyWhatProgramsAndMayAndCan) {
   EXPECT_FALSE(broadcast.steering("leaf1", now));
 }
 
+TEST_F(BroadcastTest, CountsOnSegmentsOnlyWhileTheirAgentIsThereAndOn) {
+  Hello said = hello();
+  said.enforcers[0].name = "srv6";
+  said.segments = {{SegmentBehaviour::transit, *IpAddress::parse("fd00::1")}};
+  EXPECT_TRUE(broadcast.segments("leaf1").empty());
+  broadcast.hello(from("leaf1"), said, now);
+  EXPECT_TRUE(std::ranges::equal(broadcast.segments("leaf1"), said.segments));
+  EXPECT_TRUE(broadcast.holds_by("leaf1", "srv6", now));
+  EXPECT_FALSE(broadcast.holds_by("leaf1", "port-tables", now));
+  broadcast.tick(now + 3s);
+  EXPECT_TRUE(broadcast.segments("leaf1").empty()) << "it fell silent";
+  broadcast.hello(from("leaf1"), said, now + 4s);
+  broadcast.switch_node("leaf1", false, "me", now + 4s);
+  EXPECT_TRUE(broadcast.segments("leaf1").empty()) << "it is switched off";
+  EXPECT_FALSE(broadcast.holds_by("leaf1", "srv6", now + 4s));
+}
+
 TEST_F(BroadcastTest, RefusesWhomTheFabricDoesNotKnowAndWhoseKeyIsAnothers) {
   EXPECT_FALSE(broadcast.hello(from("leaf9"), hello(), now));
   EXPECT_EQ(wire.take<Refusal>("leaf9").at(0).code, Errc::not_found);

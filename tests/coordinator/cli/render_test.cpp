@@ -68,6 +68,30 @@ TEST(Render, EveryCommandOfTheCoordinatorHasATable) {
     }
 }
 
+TEST(Render, ListsThePinsOfSeveralNodesOnAFlowsWay) {
+  const auto shown = render(
+      "plan explain",
+      R"({"flow":"10.1.1.2 10.3.1.2","path":"spine1","reason":"r","alternatives":[],"pins":[)"
+      R"({"node":"h1-1","unit":"> 10.3.1.2","target":"via eth1","applies":"later","reason":"a"},)"
+      R"({"node":"leaf2","unit":"p1 > 10.3.1.2","target":"via up1","applies":"at once","reason":"b"}]})",
+      false);
+  ASSERT_TRUE(shown);
+  EXPECT_NE(shown->find("h1-1   > 10.3.1.2     via eth1  later    a\n"), std::string::npos)
+      << *shown;
+  EXPECT_NE(shown->find("leaf2  p1 > 10.3.1.2  via up1   at once  b\n"), std::string::npos)
+      << *shown;
+}
+
+TEST(Render, NamesTheSegmentsOfAgents) {
+  const auto shown = render("agents",
+                            R"({"agents":[{"name":"spine1","role":"spine","segments":[)"
+                            R"({"address":"fd00:5::1","behaviour":"leads on"}]}]})",
+                            false);
+  ASSERT_TRUE(shown);
+  EXPECT_NE(shown->find("Segments\n  spine1: segment fd00:5::1 leads on\n"), std::string::npos)
+      << *shown;
+}
+
 TEST(Render, ColoursWhatNeedsALook) {
   EXPECT_EQ(render("links", recorded("links.json"), true), recorded("links.colour.txt"));
   EXPECT_EQ(render("agents", recorded("agents.json"), true), recorded("agents.colour.txt"));

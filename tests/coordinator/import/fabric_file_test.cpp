@@ -94,6 +94,17 @@ TEST(FabricFile, IsReadIntoATopology) {
   EXPECT_EQ(t.find_nic(IpAddress::v4(10, 2, 1, 2)), NicId{1});
 }
 
+TEST(FabricFile, NamesThePortsOfAHostWithSeveral) {
+  std::string text = kGood;
+  text.replace(text.find("port: p2,"), 9, "port: p2, host_port: eth7,");
+  const auto t = parse_fabric(text);
+  ASSERT_TRUE(t) << describe("fabric", t.error());
+  EXPECT_EQ(t->attachments()[1].host_port, "eth7");
+  EXPECT_EQ(t->attachments()[2].host_port, "eth0") << "the NIC's name";
+  text.replace(text.find("eth7"), 4, "eth/7");
+  EXPECT_FALSE(parse_fabric(text));
+}
+
 TEST(FabricFile, NamesADuplicateNameWithItsLine) {
   EXPECT_THAT(mistakes_of(with_line(7, "  - {name: spine1}")),
               testing::Contains(mistake(7, "'spine1' is used twice")));

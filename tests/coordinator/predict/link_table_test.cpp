@@ -45,6 +45,40 @@ TEST_F(LinkTableTest, ForbidsALeafOfWhichOnlyOneHostIsWithdrawn) {
   EXPECT_EQ(links.forbidden()[0].to, *topology.find_leaf("leaf3"));
 }
 
+// A host with two ports knows of them what an agentless leaf does not tell; up is what neither end
+// calls down.
+TEST(LinkTableOfHosts, ListensToHostsThatHaveAChoice) {
+  const Topology topology = testing::shaped_fabric({.leaves = 3, .ports = 2});
+  LinkTable links{topology};
+  const AttachmentId second = *topology.attachment_at(*topology.find_host("h1-1"), "eth1");
+  const LinkId tx = topology.nic_tx(second);
+  const auto say = [&](const char* node, const char* port, bool carrier) {
+    return links.set_ports(node, std::vector<PortStatus>{{.name = port, .carrier = carrier}});
+  };
+  EXPECT_EQ(say("h1-1", "eth1", false), std::vector<std::string>{"leaf2-h1-1/eth0 down"});
+  EXPECT_FALSE(links.state().up(tx));
+  EXPECT_TRUE(say("leaf2", "p1-1", true).empty());
+  EXPECT_FALSE(links.state().up(tx)) << "the host knows better";
+  EXPECT_TRUE(say("leaf2", "p1-1", false).empty());
+  EXPECT_TRUE(say("h1-1", "eth1", true).empty());
+  EXPECT_FALSE(links.state().up(tx));
+  EXPECT_EQ(say("leaf2", "p1-1", true).size(), 1U);
+  EXPECT_TRUE(links.state().up(tx));
+}
+
+TEST(LinkTableOfHosts, KnowsWhatAHostNoLongerReachesByAPort) {
+  const Topology topology = testing::shaped_fabric({.leaves = 3, .ports = 2});
+  LinkTable links{topology};
+  EXPECT_EQ(links.set_withdrawn("h1-1", {{*Prefix::parse("10.3.1.2/32"), "eth1"}}),
+            std::vector<std::string>{"h1-1 no longer reaches 10.3.1.2/32 by eth1"});
+  const std::pair expected{*topology.attachment_at(*topology.find_host("h1-1"), "eth1"),
+                           *topology.find_nic(testing::address(3, 1))};
+  EXPECT_EQ(links.unreached(), std::set{expected});
+  EXPECT_TRUE(links.forbidden().empty()) << "no leaf has said anything";
+  EXPECT_EQ(links.set_withdrawn("h1-1", {}).size(), 1U);
+  EXPECT_TRUE(links.unreached().empty());
+}
+
 TEST_F(LinkTableTest, DoesNotListenToHostsAboutLinks) {
   EXPECT_TRUE(
       links.set_ports("h1-1", std::vector<PortStatus>{{.name = "up1", .carrier = false}}).empty());
