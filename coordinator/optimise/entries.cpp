@@ -96,6 +96,8 @@ class Chooser {
       for (const AttachmentId id : topology_[demand.source].attachments)
         if (leads(id, demand.destination))
           group.options.push_back(id);
+      if (!std::ranges::all_of(group.options, [this](AttachmentId id) { return drained(id); }))
+        std::erase_if(group.options, [this](AttachmentId id) { return drained(id); });
       group.before = present(pin);
     }
     if (topology_[demand.source].attachments.size() < 2 || group.options.empty()) {
@@ -141,6 +143,12 @@ class Chooser {
     return std::ranges::any_of(topology_[entry.leaf].cables, [&](CableId up) {
       return usable(problem, path_through(topology_, id, up, exit));
     });
+  }
+
+  // Its leaf is: all the ways on from there are.
+  bool drained(AttachmentId id) const {
+    return std::ranges::all_of(topology_[topology_[id].leaf].cables,
+                               [this](CableId up) { return input_.draining.contains(up); });
   }
 
   bool crosses(AttachmentId entry, NicId destination) const {

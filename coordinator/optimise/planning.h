@@ -56,7 +56,9 @@ struct PlanningInput {
   std::set<HostId> host_routes{};  // whose agent can choose among its attachments
   // Attachments by which their hosts do not reach these destinations, by the hosts' routing.
   std::set<std::pair<AttachmentId, NicId>> unreached{};
-  std::set<CableId> draining{};  // for the reasons: what leads there is among the forbidden ones
+  // For the reasons, and for hosts that can send by another leaf: what leads there is among the
+  // forbidden ones, where there is another way.
+  std::set<CableId> draining{};
   const RoutePlan* present{};
 };
 

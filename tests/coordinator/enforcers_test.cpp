@@ -182,6 +182,21 @@ TEST_F(RouteCluster, GoesOverToTheOtherPortWhenOneDies) {
   EXPECT_EQ(host.installed.size(), 2U);
 }
 
+TEST_F(RouteCluster, LeavesADrainedLeafByTheOtherPort) {
+  cluster.start();
+  ASSERT_TRUE(
+      cluster.await(10s, [&] { return cluster.converged() && cluster.installed_pins() == 8U; }));
+  json status = parsed(cluster.ask("drain", {"--leaf", "leaf1"}));
+  ASSERT_TRUE(cluster.await(20s, [&] {
+    status = parsed(cluster.ask("drain status"));
+    return status["drains"][0]["state"] == "empty";
+  })) << status;
+  for (const char* name : {"h1-1", "h1-2"})
+    for (const Pin& pin : cluster.agents.at(name).installed)
+      EXPECT_EQ(pin.target, PinTarget(HostRoute{"eth1"})) << name;
+  EXPECT_TRUE(cluster.agents.at("leaf1").installed.empty());
+}
+
 // One spine, two cables to each leaf: what matters is which of them it takes down.
 class BundleCluster : public ::testing::Test {
  protected:
