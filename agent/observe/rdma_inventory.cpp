@@ -63,6 +63,7 @@ bool is_link_local(const IpAddress& address) {
 // The port's addresses, IPv4 before IPv6 and link-local last, as applications choose.
 std::vector<IpAddress> by_likelihood(const std::vector<const RdmaAddress*>& entries) {
   std::vector<IpAddress> result;
+  result.reserve(entries.size());
   for (const RdmaAddress* entry : entries)
     result.push_back(entry->address);
   std::ranges::stable_sort(result, {}, [](const IpAddress& address) {
