@@ -143,7 +143,7 @@ Withdrawal read(ws::Withdrawal::Reader from) {
 }
 
 // validate() judges whole plans; these hand it what plans are made of.
-void require_valid(NodePlan plan, const char* field) {
+void require_valid(const NodePlan& plan, const char* field) {
   if (const auto ok = validate(plan); !ok)
     refuse(Errc::parse, fmt::format("{}: {}", field, ok.error().message));
 }
