@@ -15,7 +15,8 @@ class Commands : public EachEnforcer {
   Commands() {
     std::filesystem::create_directories(state());
     std::ofstream(folder.path() + "/agent.yaml")
-        << "node: leaf1\nrole: leaf\nmode: program\n"
+        << "node: leaf1\nrole: " << (is_of_hosts(GetParam().enforcer) ? "host" : "leaf")
+        << "\nmode: program\n"
            "coordinator: {endpoint: \"tcp://127.0.0.1:7117\", plain: true}\nuplinks: [\"up*\"]\n"
            "host_ports: [\"p*\"]\nenforcer: "
         << name_of(GetParam().enforcer) << "\nstate_dir: " << state()
