@@ -1,5 +1,6 @@
 #include "agent/netlink/parse.h"
 
+#include <fmt/format.h>
 #include <linux/fib_rules.h>
 #include <linux/if.h>
 #include <linux/if_link.h>
@@ -83,6 +84,13 @@ bool ipv6_is_on(const Attributes& link) {
   return values[DEVCONF_DISABLE_IPV6] == 0;
 }
 
+std::string in_hexadecimal(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes)
+    text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
 void clear_host_bits(Prefix& prefix) {
   for (std::size_t i = 0; i < prefix.address.size(); ++i) {
     const std::size_t first = i * 8;
@@ -147,7 +155,8 @@ std::optional<Link> parse_link(const nlmsghdr& message) {
             .master = a.number(IFLA_MASTER).value_or(0),
             .master_kind = {},
             .ipv6 = ipv6_is_on(a),
-            .mtu = a.number(IFLA_MTU).value_or(0)};
+            .mtu = a.number(IFLA_MTU).value_or(0),
+            .switch_id = in_hexadecimal(a.bytes(IFLA_PHYS_SWITCH_ID))};
   if (link.name.empty())
     return std::nullopt;
   link.carrier = link.carrier && a.value<std::uint8_t>(IFLA_CARRIER).value_or(1) != 0;
@@ -206,6 +215,7 @@ std::optional<KernelRoute> parse_route(const nlmsghdr& message) {
   route.protocol = head->rtm_protocol;
   route.metric = a.number(RTA_PRIORITY).value_or(0);
   route.unicast = head->rtm_type == RTN_UNICAST;
+  route.offloaded = (head->rtm_flags & RTM_F_OFFLOAD) != 0;
   route.offload_failed = (head->rtm_flags & RTM_F_OFFLOAD_FAILED) != 0;
   route.next_hop_id = a.number(RTA_NH_ID).value_or(0);
   route.local_address = address(head->rtm_family, a.bytes(RTA_PREFSRC));

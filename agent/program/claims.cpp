@@ -70,6 +70,8 @@ class Sorting {
                            .next_hop = r.next_hop_id,
                            .source = r.local_address};
       claims.ours.routes.push_back(route);
+      if (r.offloaded)
+        claims.offloaded.push_back(route);
       if (r.offload_failed)
         claims.refused_by_hardware.push_back(route);
       return;
@@ -136,6 +138,7 @@ class Sorting {
     sort(claims.ours.next_hops);
     sort(claims.ours.routes);
     sort(claims.ours.rules);
+    sort(claims.offloaded);
     sort(claims.refused_by_hardware);
     sort(claims.lent);
     return std::move(claims);

@@ -15,7 +15,8 @@ namespace heddle {
 
 struct Claims {
   SteeringTables ours;
-  std::vector<PinRoute> refused_by_hardware;  // of ours, sorted
+  std::vector<PinRoute> offloaded;            // of ours, sorted
+  std::vector<PinRoute> refused_by_hardware;  // likewise
   std::vector<std::string> foreign;           // named for people; the first few
   std::size_t foreign_count{};
   std::vector<std::uint32_t> lent;  // next hops of ours that foreign routes or groups use; sorted

@@ -78,8 +78,19 @@ void MainView::load(const KernelState& state) {
       neighbours_[{neighbour.ifindex, neighbour.address}] = neighbour.state;
   }
   forwards_ipv6_ = state.forwards_ipv6;
+  shows_offload_ = std::ranges::any_of(state.routes, [](const KernelRoute& route) {
+    return route.table == kMainTable && route.offloaded;
+  });
   for (const InterfaceSettings& settings : state.settings)
     settings_[settings.ifindex] = settings;
+}
+
+const Link* MainView::uplink_of_asic() const {
+  for (const std::uint32_t index : uplinks_) {
+    if (const Link* const uplink = link(index); uplink != nullptr && !uplink->switch_id.empty())
+      return uplink;
+  }
+  return nullptr;
 }
 
 MainView::Effect MainView::apply(const LinkEvent& event) {

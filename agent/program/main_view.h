@@ -69,6 +69,11 @@ class MainView {
   std::set<std::uint32_t> legacy_multipath_uplinks(Family family = Family::v4) const;
   bool forwards_ipv6() const { return forwards_ipv6_; }
 
+  // An uplink for which an ASIC forwards; nullptr: the kernel does so itself for all of them.
+  const Link* uplink_of_asic() const;
+  // Whether some route of `main` was shown as offloaded when everything was read.
+  bool shows_offload() const { return shows_offload_; }
+
   // See LinkChange. Networks that several uplinks offer, or did since this object was made, and
   // each of `also`.
   std::vector<Withdrawal> withdrawn(const std::vector<IpAddress>& also);
@@ -115,6 +120,7 @@ class MainView {
   std::map<std::pair<std::uint32_t, IpAddress>, Resolution> neighbours_;  // of uplinks
   std::map<std::uint32_t, InterfaceSettings> settings_;
   bool forwards_ipv6_{true};
+  bool shows_offload_{};
   std::set<Prefix> shared_;  // networks that more than one uplink has offered
 };
 

@@ -117,6 +117,25 @@ std::string missing_prerequisite(const PrerequisitesInput& input) {
   return multipath_that_does_not_fall_back(view, Family::v4);
 }
 
+std::string missing_proof_of_offload(const MainView& view, Enforcer enforcer) {
+  const Link* const uplink = view.uplink_of_asic();
+  // What a host sends is looked up by its kernel, whatever its network card could forward.
+  if (uplink == nullptr || is_of_hosts(enforcer))
+    return {};
+  if (enforcer == Enforcer::flow_marks)
+    return fmt::format(
+        "an ASIC (switch id {}) forwards for {}, and packets that it forwards meet no packet "
+        "rules; "
+        "use port-tables",
+        uplink->switch_id, uplink->name);
+  if (!view.shows_offload())
+    return fmt::format(
+        "an ASIC (switch id {}) forwards for {}, and the kernel shows no route of main as "
+        "offloaded: nothing would prove that the ASIC has a pin, so this node only observes",
+        uplink->switch_id, uplink->name);
+  return {};
+}
+
 std::string missing_prerequisite_of_ipv6(const MainView& view, Enforcer enforcer) {
   if (!is_of_hosts(enforcer) && !view.forwards_ipv6())
     return "IPv6 is not forwarded; set net.ipv6.conf.all.forwarding to 1";

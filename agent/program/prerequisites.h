@@ -20,6 +20,9 @@ struct PrerequisitesInput {
 
 // The first thing that is missing, and what to do about it; empty if nothing is.
 std::string missing_prerequisite(const PrerequisitesInput& input);
+// Why a pin might be in the kernel and not in the hardware that forwards; empty if the kernel
+// forwards itself, or if it shows which routes the hardware has.
+std::string missing_proof_of_offload(const MainView& view, Enforcer enforcer);
 // What is missing for pins of IPv6 besides.
 std::string missing_prerequisite_of_ipv6(const MainView& view, Enforcer enforcer);
 

@@ -93,6 +93,9 @@ class Programmer::Impl {
 
   std::optional<Acknowledgement> step() {
     const Time now = clock_.now();
+    const bool retry = retry_at_ && now >= *retry_at_;
+    if (retry && !hardware_has_all())
+      tables_.doubt();
     const bool full_check = now >= last_full_check_ + config_.full_check;
     if (full_check || (tables_.stale() && now >= last_read_ + read_gap_)) {
       if (full_check)
@@ -105,7 +108,6 @@ class Programmer::Impl {
       }
       dirty_ = true;
     }
-    const bool retry = retry_at_ && now >= *retry_at_;
     const bool ask = ask_at_ && now >= *ask_at_;
     const bool sweep = idle_.sweep_at() && now >= *idle_.sweep_at();
     if (!dirty_ && !retry && !ask && !sweep)
@@ -245,6 +247,8 @@ class Programmer::Impl {
                                    .uplinks = config_.uplinks,
                                    .host_ports = config_.host_ports,
                                    .enforcer = config_.enforcer});
+    if (unfit_.empty())
+      unfit_ = missing_proof_of_offload(view_, config_.enforcer);
     unfit_for_ipv6_ = missing_prerequisite_of_ipv6(view_, config_.enforcer);
   }
 
@@ -300,6 +304,16 @@ class Programmer::Impl {
                                                        "interface may have its address");
   }
 
+  bool awaits_hardware() const {
+    return view_.uplink_of_asic() != nullptr && !is_of_hosts(config_.enforcer);
+  }
+  // An ASIC takes a route some time after the kernel, which need not tell of it.
+  bool hardware_has_all() const {
+    return !awaits_hardware() ||
+           tables_.offloaded().size() + tables_.refused_by_hardware().size() >=
+               tables_.installed().routes.size();
+  }
+
   void program(Time now) {
     static const std::vector<Pin> kNone;
     Desire desired = desire({.pins = may_program() ? plan_.pins : kNone,
@@ -328,7 +342,7 @@ class Programmer::Impl {
       settled = false;
     if (tables_.known())
       check_segments();
-    if (!leave_former_ranges())
+    if (!leave_former_ranges() || !hardware_has_all())
       settled = false;
     if (!settled || verifier_.any_failure()) {
       retry_at_ = now + retry_gap_;
@@ -363,6 +377,7 @@ class Programmer::Impl {
                            .desired = desired,
                            .installed = tables_.installed(),
                            .refused_by_hardware = tables_.refused_by_hardware(),
+                           .offloaded = awaits_hardware() ? &tables_.offloaded() : nullptr,
                            .verifier = verifier_,
                            .failures = tables_.failures(),
                            .refusal = may_program() ? std::nullopt : std::optional(refusal())});

@@ -41,8 +41,9 @@ struct Link {
   bool resolves{true};     // false: the link needs no neighbours (NOARP)
   std::uint32_t master{};  // the bridge, VRF or bond it belongs to; 0: none
   std::string master_kind;
-  bool ipv6{true};      // IPv6 is on there
-  std::uint32_t mtu{};  // 0: not told
+  bool ipv6{true};          // IPv6 is on there
+  std::uint32_t mtu{};      // 0: not told
+  std::string switch_id{};  // of the ASIC that forwards for it; empty: the kernel does itself
   bool operator==(const Link&) const = default;
 };
 
@@ -81,6 +82,7 @@ struct KernelRoute {
   std::uint8_t protocol{};
   std::uint32_t metric{};
   bool unicast{true};  // false: blackhole, unreachable, throw and so on
+  bool offloaded{};    // the kernel says that hardware has it
   bool offload_failed{};
   std::uint32_t next_hop_id{};             // 0: the hops are its own
   std::vector<Hop> hops;                   // more than one: a legacy multipath route

@@ -55,6 +55,9 @@ class Summary {
       failed_[pin.unit] = {Errc::kernel, reason(held.route, "not there when read back")};
     } else if (contains(in_.refused_by_hardware, held.route)) {
       failed_[pin.unit] = {Errc::unsupported, "the hardware refused the route"};
+    } else if (in_.offloaded != nullptr && !contains(*in_.offloaded, held.route)) {
+      failed_[pin.unit] = {Errc::unsupported,
+                           "not offloaded: the kernel has the route, the ASIC does not show it"};
     } else if (wrong != nullptr) {
       failed_[pin.unit] = {Errc::kernel, *wrong};
     } else {

@@ -26,6 +26,8 @@ struct SummaryInput {
   const Desire& desired;
   const SteeringTables& installed;  // as read back
   const std::vector<PinRoute>& refused_by_hardware;
+  // The routes that an ASIC has; nullptr where the kernel forwards itself and none has to.
+  const std::vector<PinRoute>* offloaded;
   const Verifier& verifier;
   const ChangeFailures& failures;
   std::optional<Error> refusal;  // why no pin is held at all

@@ -82,6 +82,7 @@ bool Tables::read_back() {
 void Tables::adopt(Claims claims) {
   installed_ = std::move(claims.ours);
   installed_known_ = true;
+  offloaded_ = std::move(claims.offloaded);
   refused_by_hardware_ = std::move(claims.refused_by_hardware);
   mark_table_lent_ = claims.mark_table_lent;
 }

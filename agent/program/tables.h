@@ -38,6 +38,7 @@ class Tables {
   // As last read back; `known` if it was not changed since.
   const SteeringTables& installed() const { return installed_; }
   bool known() const { return installed_known_; }
+  const std::vector<PinRoute>& offloaded() const { return offloaded_; }
   const std::vector<PinRoute>& refused_by_hardware() const { return refused_by_hardware_; }
   const RoutingRanges& ranges() const { return ranges_; }
   const Ownership& record() const { return journal_.record(); }
@@ -69,6 +70,7 @@ class Tables {
 
   SteeringTables installed_;
   bool installed_known_{};
+  std::vector<PinRoute> offloaded_;
   std::vector<PinRoute> refused_by_hardware_;
   std::vector<std::uint32_t> lent_;  // as of the last full read: others' routes are not read back
   bool mark_table_lent_{};

@@ -6,6 +6,7 @@
 #include <linux/rtnetlink.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -124,6 +125,44 @@ TEST(Parse, SeesThatTheHardwareRefusedARoute) {
   ASSERT_GE(routes.size(), 2U);
   EXPECT_TRUE(routes[0].offload_failed);
   EXPECT_FALSE(routes[1].offload_failed);
+}
+
+// Nor does any forward by an ASIC: messages built after linux/rtnetlink.h and linux/if_link.h.
+TEST(Parse, SeesAnAsicAndItsProofInMessagesBuiltAfterTheUapiHeaders) {
+  Batch batch(1);
+  constexpr std::array<std::uint8_t, 3> kSwitch{0x00, 0x0a, 0xf7};
+  ifinfomsg port{};
+  port.ifi_index = 4;
+  batch.begin(RTM_NEWLINK, 0, port)
+      .text(IFLA_IFNAME, "up1")
+      .attribute(IFLA_PHYS_SWITCH_ID, kSwitch.data(), kSwitch.size());
+  for (const unsigned flags :
+       {0U, unsigned{RTM_F_OFFLOAD}, unsigned{RTM_F_TRAP}, unsigned{RTM_F_OFFLOAD_FAILED}}) {
+    rtmsg head{};
+    head.rtm_family = AF_INET;
+    head.rtm_type = RTN_UNICAST;
+    head.rtm_flags = flags;
+    batch.begin(RTM_NEWROUTE, 0, head).number(RTA_OIF, 4);
+  }
+  std::vector<Link> links;
+  std::vector<KernelRoute> routes;
+  for_each_message(batch.bytes(), [&](const nlmsghdr& message) {
+    if (auto link = message.nlmsg_type == RTM_NEWLINK ? parse_link(message) : std::nullopt)
+      links.push_back(*link);
+    if (auto route = message.nlmsg_type == RTM_NEWROUTE ? parse_route(message) : std::nullopt)
+      routes.push_back(*route);
+  });
+  ASSERT_EQ(links.size(), 1U);
+  EXPECT_EQ(links[0].switch_id, "000af7");
+  ASSERT_EQ(routes.size(), 4U);
+  // A trapped route is one for which the ASIC asks the processor: no proof.
+  EXPECT_EQ((std::vector<bool>{routes[0].offloaded, routes[1].offloaded, routes[2].offloaded,
+                               routes[3].offloaded}),
+            (std::vector<bool>{false, true, false, false}));
+  EXPECT_TRUE(routes[3].offload_failed && !routes[1].offload_failed);
+  // A port of the kernel's own has no such number.
+  for (const Link& link : parsed("dump-link", parse_link))
+    EXPECT_EQ(link.switch_id, "");
 }
 
 TEST(Parse, TellsAPlainRuleFromOneWithMoreSelectors) {

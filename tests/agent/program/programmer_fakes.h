@@ -158,6 +158,7 @@ class FakeKernel final : public RouteKernel {
   std::vector<Action> done;
   bool reading_fails{};
   bool hardware_refuses{};
+  bool hardware_takes{};
   bool removals_fail{};
   bool marks_fail{};
   int reads{};
@@ -232,6 +233,7 @@ class FakeKernel final : public RouteKernel {
     added.next_hop_id = route.next_hop;
     added.local_address = route.source;
     added.offload_failed = hardware_refuses;
+    added.offloaded = hardware_takes;
     state.routes.push_back(added);
   }
   void remove_route(const PinRoute& route) {

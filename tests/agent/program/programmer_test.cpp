@@ -332,6 +332,55 @@ TEST_F(SafetyRule6, ARouteThatTheHardwareRefusedIsNotCounted) {
   EXPECT_EQ(news->failed.at(0).reason, "the hardware refused the route");
 }
 
+TEST_F(SafetyRule6, ALeafWithAnAsicThatShowsNoProofOfOffloadOnlyObserves) {
+  for (Link& link : kernel.state.links)
+    link.switch_id = "000af7";
+  start();
+  EXPECT_FALSE(programmer->capability().usable);
+  EXPECT_EQ(programmer->capability().reason,
+            "an ASIC (switch id 000af7) forwards for up1, and the kernel shows no route of main as "
+            "offloaded: nothing would prove that the ASIC has a pin, so this node only observes");
+  programmer->want(plan(1, {{1, "up1"}}));
+  settle();
+  EXPECT_EQ(kernel.pinned(), 0U);
+  EXPECT_EQ(programmer->state().installed, 0U);
+  // It shows one: found at the next look at everything.
+  kernel.state.routes.at(0).offloaded = true;
+  kernel.hardware_takes = true;
+  clock.time += std::chrono::seconds{30};
+  settle();
+  EXPECT_TRUE(programmer->capability().usable);
+  EXPECT_EQ(programmer->state().installed, 1U);
+}
+
+TEST_F(SafetyRule6, AnAsicThatTakesARouteLateHasItCountedOnlyThen) {
+  for (Link& link : kernel.state.links)
+    link.switch_id = "000af7";
+  kernel.state.routes.at(0).offloaded = true;
+  start();
+  programmer->want(plan(1, {{1, "up1"}}));
+  settle();
+  EXPECT_EQ(kernel.pinned(), 1U);
+  EXPECT_EQ(programmer->state().installed, 0U);
+  ASSERT_EQ(programmer->state().failed.size(), 1U);
+  EXPECT_EQ(programmer->state().failed[0].reason,
+            "not offloaded: the kernel has the route, the ASIC does not show it");
+  kernel.state.routes.back().offloaded = true;  // without a word, as by default
+  clock.time += std::chrono::seconds{1};
+  settle();
+  EXPECT_EQ(programmer->state().installed, 1U);
+  EXPECT_TRUE(programmer->state().failed.empty());
+}
+
+TEST_F(SafetyRule6, MarksAreNotTriedWhereAnAsicForwards) {
+  for (Link& link : kernel.state.links)
+    link.switch_id = "000af7";
+  kernel.state.routes.at(0).offloaded = true;
+  start(Mode::program, {}, Enforcer::flow_marks);
+  EXPECT_FALSE(programmer->capability().usable);
+  EXPECT_NE(programmer->capability().reason.find("use port-tables"), std::string::npos);
+}
+
 TEST_F(SafetyRule6, AForgottenGatewayIsAskedForAndItsPinKeptUncounted) {
   start();
   programmer->want(plan(1, {{1, "up1"}}));
