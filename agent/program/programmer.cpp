@@ -166,10 +166,7 @@ class Programmer::Impl {
   void take(const NeighbourEvent& event) { note(view_.apply(event)); }
   void take(const RouteEvent& event) {
     const KernelRoute& r = event.route;
-    const RoutingRanges& ours = tables_.ranges();
-    if (r.protocol == ours.protocol || ours.owns_table(r.table) ||
-        ours.owns_next_hop(r.next_hop_id))
-      tables_.doubt();
+    tables_.heard(r);
     // An interface's address that is a segment's takes its packets, in the table `local`.
     if (std::ranges::any_of(config_.segments, [&](const LocalSegment& segment) {
           return r.destination == Prefix::host(segment.address);
@@ -178,20 +175,10 @@ class Programmer::Impl {
     note(view_.apply(event));
   }
   void take(const NextHopEvent& event) {
-    const KernelNextHop& n = event.next_hop;
-    const RoutingRanges& ours = tables_.ranges();
-    const auto owns = [&](std::uint32_t id) { return ours.owns_next_hop(id); };
-    if (owns(n.id) || n.protocol == ours.protocol ||
-        std::any_of(n.members.begin(), n.members.end(), owns))
-      tables_.doubt();
+    tables_.heard(event.next_hop);
     note(view_.apply(event));
   }
-  void take(const RuleEvent& event) {
-    const KernelRule& r = event.rule;
-    const RoutingRanges& ours = tables_.ranges();
-    if (r.priority == ours.rule_priority || r.protocol == ours.protocol || ours.owns_table(r.table))
-      tables_.doubt();
-  }
+  void take(const RuleEvent& event) { tables_.heard(event.rule); }
   void take(const SettingsEvent&) { tables_.doubt(); }
   void take(const MarkEvent&) { tables_.doubt(); }
   void take(const EventsLost&) {
@@ -307,11 +294,13 @@ class Programmer::Impl {
   bool awaits_hardware() const {
     return view_.uplink_of_asic() != nullptr && !is_of_hosts(config_.enforcer);
   }
-  // An ASIC takes a route some time after the kernel, which need not tell of it.
+  // An ASIC takes a route some time after the kernel, which need not tell of it. What is done with
+  // packets for the node's own segments is the kernel's part, which no ASIC takes.
   bool hardware_has_all() const {
-    return !awaits_hardware() ||
-           tables_.offloaded().size() + tables_.refused_by_hardware().size() >=
-               tables_.installed().routes.size();
+    return !awaits_hardware() || std::ranges::all_of(without_segments(tables_.installed()).routes,
+                                                     [this](const PinRoute& route) {
+                                                       return tables_.answered_by_hardware(route);
+                                                     });
   }
 
   void program(Time now) {

@@ -87,6 +87,30 @@ void Tables::adopt(Claims claims) {
   mark_table_lent_ = claims.mark_table_lent;
 }
 
+bool Tables::answered_by_hardware(const PinRoute& route) const {
+  return std::ranges::binary_search(offloaded_, route) ||
+         std::ranges::binary_search(refused_by_hardware_, route);
+}
+
+void Tables::heard(const KernelRoute& route) {
+  if (route.protocol == ranges_.protocol || ranges_.owns_table(route.table) ||
+      ranges_.owns_next_hop(route.next_hop_id))
+    doubt();
+}
+
+void Tables::heard(const KernelNextHop& next_hop) {
+  const auto owns = [this](std::uint32_t id) { return ranges_.owns_next_hop(id); };
+  if (owns(next_hop.id) || next_hop.protocol == ranges_.protocol ||
+      std::ranges::any_of(next_hop.members, owns))
+    doubt();
+}
+
+void Tables::heard(const KernelRule& rule) {
+  if (rule.priority == ranges_.rule_priority || rule.protocol == ranges_.protocol ||
+      ranges_.owns_table(rule.table))
+    doubt();
+}
+
 bool Tables::leave_former_ranges() {
   if (!installed_known_ || !installed_.empty())
     return false;

@@ -40,6 +40,8 @@ class Tables {
   bool known() const { return installed_known_; }
   const std::vector<PinRoute>& offloaded() const { return offloaded_; }
   const std::vector<PinRoute>& refused_by_hardware() const { return refused_by_hardware_; }
+  // Whether an ASIC has taken the route, or has said that it will not.
+  bool answered_by_hardware(const PinRoute& route) const;
   const RoutingRanges& ranges() const { return ranges_; }
   const Ownership& record() const { return journal_.record(); }
   // What forbids changing anything; empty if nothing does.
@@ -50,6 +52,10 @@ class Tables {
 
   // Something has changed that was not read yet.
   void doubt() { stale_ = true; }
+  // This has: it may be ours, or lie where only ours may.
+  void heard(const KernelRoute& route);
+  void heard(const KernelNextHop& next_hop);
+  void heard(const KernelRule& rule);
   bool stale() const { return stale_; }
 
   std::uint64_t reads() const { return reads_; }

@@ -103,6 +103,26 @@ TEST_F(Segments, LieApartFromPins) {
   EXPECT_TRUE(kernel.done.empty());
 }
 
+// An ASIC takes routes, and leaves what is done with packets for the switch itself to its kernel.
+TEST_F(Segments, OfASwitchAreNotWaitedForInItsAsic) {
+  for (Link& link : kernel.state.links)
+    link.switch_id = "000af7";
+  kernel.state.routes.at(0).offloaded = true;
+  start_as(Role::leaf);
+  programmer->want(plan(1, {{1, "up1"}}));
+  settle();
+  EXPECT_LT(*programmer->next_deadline(), clock.time + std::chrono::seconds{1}) << "awaits the pin";
+  for (KernelRoute& route : kernel.state.routes) {
+    if (route.destination == Prefix::host(destination(1)))
+      route.offloaded = true;
+  }
+  clock.time += std::chrono::seconds{1};
+  settle();
+  EXPECT_EQ(programmer->state().installed, 1U);
+  EXPECT_EQ(programmer->segments().size(), 1U);
+  EXPECT_GT(*programmer->next_deadline(), clock.time + std::chrono::seconds{10});
+}
+
 TEST_F(Segments, OfASpineWhoseDownlinksAreAlsoItsHostPortsKeepOutOfItsPortTables) {
   programmer.emplace(kernel, store, clock,
                      ProgramConfig{.mode = Mode::program,
