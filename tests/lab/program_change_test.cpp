@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "tests/lab/each_way.h"
 #include "tests/lab/program_lab.h"
 
 namespace heddle::lab {

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 
+#include "tests/lab/each_way.h"
 #include "tests/lab/program_lab.h"
 
 namespace heddle::lab {

@@ -1,11 +1,12 @@
 // What fails around an agent, by each way of holding a path: cables, names, settings, capabilities,
-// and other people's commands. A way is one line in every_enforcer(); it knows how to write a pin
-// and how to find one in the kernel, and everything here is said in these terms.
+// and other people's commands. A way is one line in every_way(); it knows how to write a pin and
+// how to find one in the kernel, and everything here is said in these terms.
 #include <linux/capability.h>
 #include <sys/syscall.h>
 
 #include <cstdio>
 
+#include "tests/lab/each_way.h"
 #include "tests/lab/others.h"
 
 namespace heddle::lab {
@@ -27,6 +28,7 @@ class Failure : public EachEnforcer {
     const auto state = c.agent.state();
     return failure < state.failed.size() ? state.failed[failure].reason : "";
   }
+  static std::string without_up1() { return lost_with(1, "there is no interface up1"); }
   static void report(const std::string& what, double ms) {
     std::printf("[ measured ] %s: %.1f ms\n", what.c_str(), ms);
   }
@@ -38,12 +40,12 @@ using SafetyRule5Deletions = Failure;
 using SafetyRule1Others = Failure;
 using SafetyRule1Settings = Failure;
 using SafetyRule10Capabilities = Failure;
-INSTANTIATE_TEST_SUITE_P(, SafetyRule5Cables, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule5Names, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule5Deletions, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule1Others, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule1Settings, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule10Capabilities, every_enforcer(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule5Cables, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule5Names, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule5Deletions, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule1Others, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule1Settings, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule10Capabilities, every_way(), name_of_case);
 
 // Cables
 // ------------------------------------------------------------------------------------------
@@ -59,8 +61,8 @@ TEST_P(SafetyRule5Cables, AWholeSpineThatGoesTakesItsPinsAlongAndTheyReturnWithI
   const Time cut = c.agent.clock.now();
   must(c.leaf.at_beyond.commit());
   ASSERT_TRUE(c.agent.run_until([&] {
-    return c.agent.state().installed == 1 && reason(c, 0) == "up1 has no carrier" &&
-           reason(c, 1) == "up2 has no carrier";
+    return c.agent.state().installed == 1 && reason(c, 0) == lost_with(1, "up1 has no carrier") &&
+           reason(c, 1) == lost_with(2, "up2 has no carrier");
   }));
   report("a whole spine's pins gone", milliseconds(c.agent.clock.now() - cut));
   EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "");
@@ -79,36 +81,104 @@ TEST_P(SafetyRule5Cables, AWholeSpineThatGoesTakesItsPinsAlongAndTheyReturnWithI
   EXPECT_EQ(c.leaf.pin_next_hops().size(), 3U);
 }
 
-TEST_P(SafetyRule5Cables, AHundredFlapsInTenSecondsAreRepairedWithinASecondOfTheLast) {
-  Case c(GetParam());
-  ASSERT_TRUE(c.agent.installs(two_pins()));
-  const auto others = state_of_others(c.leaf.leaf);
-  const Time begin = c.agent.clock.now();
+// A leaf for each way.
+struct Flapping {
+  explicit Flapping(const Way& way)
+      : way(way), agent(leaf, state.path(), 4 << 20, {}, programming(way.enforcer)) {}
+  bool both_held() {
+    return agent.state().installed == 2 && leaf.pinned_to("p1", "10.2.1.2") == "up1" &&
+           leaf.pinned_to("p2", "10.3.1.2") == "up2";
+  }
+  NodePlan two_pins() const {
+    return plan(1, {pin_by(way.enforcer, "p1", "10.2.1.2", "up1"),
+                    pin_by(way.enforcer, "p2", "10.3.1.2", "up2")});
+  }
+  Way way;
+  Leaf leaf;
+  TemporaryDirectory state;
+  Agent agent;
+  std::string others;
+  std::optional<double> repaired_ms{};
+};
+
+// All agents' loops in one, as each is in life, until the time has come or `reached`.
+template <class Reached>
+void run_all(const std::vector<std::unique_ptr<Flapping>>& all, Time end, Reached reached) {
+  std::vector<pollfd> readable;
+  for (const auto& one : all)
+    readable.push_back({.fd = one->agent.kernel->fd(), .events = POLLIN, .revents = 0});
+  const SystemClock clock;
+  while (!reached()) {
+    Time next = end;
+    for (const auto& one : all) {
+      one->agent.kernel->ready();
+      while (one->agent.programmer->next_deadline().value_or(end) <= clock.now())
+        one->agent.programmer->step();
+      next = std::min(next, one->agent.programmer->next_deadline().value_or(end));
+    }
+    const Time now = clock.now();
+    if (now >= end)
+      return;
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next, now) - now);
+    ::poll(readable.data(), readable.size(), static_cast<int>(wait.count()));
+  }
+}
+
+// Every way at once, because it takes as long as it says.
+TEST(SafetyRule5Flaps, AHundredInTenSecondsAreRepairedWithinASecondOfTheLastByEveryWay) {
+  std::vector<std::unique_ptr<Flapping>> all;
+  for (const Way& way : kAllWays) {
+    const Meaning meaning(way);
+    Flapping& one = *all.emplace_back(std::make_unique<Flapping>(way));
+    ASSERT_TRUE(one.agent.installs(one.two_pins())) << to_string(way);
+    one.others = state_of_others(one.leaf.leaf);
+  }
+  const SystemClock clock;
+  const Time begin = clock.now();
+  const auto set_all = [&](bool up) {
+    for (const auto& one : all) {
+      const Meaning meaning(one->way);
+      one->leaf.set_far_end(1, up);
+      if (up)
+        one->leaf.write_main();
+    }
+  };
   constexpr auto kHalf = std::chrono::milliseconds{50};
   // The loop runs as it does in life until the moment of the next change has come.
-  const auto until = [&](int half) {
-    c.agent.run_until([] { return false; }, begin + half * kHalf - c.agent.clock.now());
-  };
+  const auto until = [&](int half) { run_all(all, begin + half * kHalf, [] { return false; }); };
   for (int flap = 0; flap < 100; ++flap) {
-    c.leaf.set_far_end(1, false);
+    set_all(false);
     until(2 * flap + 1);
-    c.leaf.set_far_end(1, true);
-    c.leaf.write_main();
+    set_all(true);
     if (flap < 99)
       until(2 * flap + 2);
   }
-  const Time last = c.agent.clock.now();
-  ASSERT_TRUE(c.agent.run_until([&] { return both_held(c); }));
-  const double ms = milliseconds(c.agent.clock.now() - last);
-  report("repaired after the last of 100 flaps", ms);
-  EXPECT_LT(ms, 1000.0);
-  // No drift: as many objects as before, and nothing of others has changed.
-  c.agent.settle();
-  EXPECT_TRUE(both_held(c));
-  EXPECT_EQ(c.leaf.pins(), 2U);
-  EXPECT_EQ(c.leaf.pin_next_hops().size(), 2U);
-  EXPECT_EQ(c.leaf.pin_rules().size(), 2U);
-  EXPECT_EQ(state_of_others(c.leaf.leaf), others);
+  const Time last = clock.now();
+  run_all(all, last + std::chrono::seconds{10}, [&] {
+    for (const auto& one : all) {
+      const Meaning meaning(one->way);
+      if (!one->repaired_ms && one->both_held())
+        one->repaired_ms = milliseconds(clock.now() - last);
+    }
+    return std::ranges::all_of(all, [](const auto& one) { return one->repaired_ms.has_value(); });
+  });
+  std::printf("[ measured ] 100 flaps of %zu leaves in %.1f s\n", all.size(),
+              milliseconds(last - begin) / 1000.0);
+  for (const auto& one : all) {
+    SCOPED_TRACE(to_string(one->way));
+    const Meaning meaning(one->way);
+    ASSERT_TRUE(one->repaired_ms) << one->agent.state().installed;
+    std::printf("[ measured ] %s: repaired %.1f ms after the last\n", to_string(one->way).c_str(),
+                *one->repaired_ms);
+    EXPECT_LT(*one->repaired_ms, 1000.0);
+    // No drift: as many objects as before, and nothing of others has changed.
+    one->agent.settle();
+    EXPECT_TRUE(one->both_held());
+    EXPECT_EQ(one->leaf.pins(), 2U);
+    EXPECT_EQ(one->leaf.pin_next_hops().size(), 2U);
+    EXPECT_EQ(one->leaf.pin_rules().size(), is_of_hosts(one->way.enforcer) ? 1U : 2U);
+    EXPECT_EQ(state_of_others(one->leaf.leaf), one->others);
+  }
 }
 
 // Names and indices
@@ -119,11 +189,13 @@ TEST_P(SafetyRule5Names, ARenamedUplinkIsAnotherAndTheOldNameBringsItBack) {
   ASSERT_TRUE(c.agent.installs(two_pins()));
   shown(c.leaf.leaf, "ip link set up1 down && ip link set up1 name x1 && ip link set x1 up");
   ASSERT_TRUE(c.agent.run_until(
-      [&] { return c.agent.state().installed == 1 && reason(c) == "there is no interface up1"; }));
+      [&] { return c.agent.state().installed == 1 && reason(c) == without_up1(); }));
   EXPECT_EQ(c.leaf.pins(), 1U);
   shown(c.leaf.leaf, "ip link set x1 down && ip link set x1 name up1 && ip link set up1 up");
   if (tested_family == Family::v6)  // IPv6 forgets the address of a link that is set down
     shown(c.leaf.leaf, "ip -6 address add fd00:101:1::1/60 dev up1 nodad");
+  if (by_segments())
+    shown(c.leaf.leaf, "ip -6 address add fd00:102:1::1/64 dev up1 nodad");
   c.leaf.at_leaf = must(Netlink::open(c.leaf.leaf));
   c.leaf.write_main();
   ASSERT_TRUE(c.agent.run_until([&] { return both_held(c); })) << reason(c);
@@ -137,9 +209,8 @@ TEST_P(SafetyRule5Names, TheIndexOfAVanishedUplinkUsedAgainCarriesNothing) {
         fmt::format("ip link del up1 && ip link add x1 index {} type veth peer name y1 && "
                     "ip link set x1 up && ip link set y1 up && ip address add 10.101.1.1/30 dev x1",
                     index));
-  ASSERT_TRUE(c.agent.run_until([&] {
-    return c.agent.state().installed == 1 && reason(c) == "there is no interface up1" && at_rest(c);
-  }));
+  ASSERT_TRUE(c.agent.run_until(
+      [&] { return c.agent.state().installed == 1 && reason(c) == without_up1() && at_rest(c); }));
   EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "");
   for (const NexthopSeen& next_hop : c.leaf.pin_next_hops())
     EXPECT_NE(next_hop.out_index, index);
@@ -173,22 +244,29 @@ TEST_P(SafetyRule5Deletions, WhatSomebodyFlushesIsRestored) {
         name != "nft flush ruleset" || GetParam().enforcer == Enforcer::flow_marks;
     shown(c.leaf.leaf, command);
     const Time begin = c.agent.clock.now();
+    if (!touches_us)
+      std::printf("[ %s ] has nothing that %s flushes\n", to_string(GetParam()).c_str(),
+                  name.c_str());
     ASSERT_TRUE(c.agent.run_until([&] {
       return both_held(c) && (!touches_us || c.agent.programmer->counters().repairs > repairs);
     })) << reason(c);
     report(name + ": restored", milliseconds(c.agent.clock.now() - begin));
     EXPECT_EQ(c.leaf.pin_next_hops().size(), next_hops);
     EXPECT_EQ(c.agent.state().conflict, "");
+    EXPECT_EQ(c.agent.programmer->counters().repairs > repairs, touches_us);
   }
 }
 
-// `ip nexthop flush` takes main's next hops along: pins come back when main does (rule 12).
+// `ip nexthop flush` takes main's next hops along: pins come back when main does (rule 12). The
+// ways to segments lean on none, so they are taken by themselves.
 TEST_P(SafetyRule5Deletions, WhatIsFlushedTogetherWithMainReturnsWithMain) {
   Case c(GetParam());
   ASSERT_TRUE(c.agent.installs(two_pins()));
+  if (by_segments())
+    shown(c.leaf.leaf, "ip -6 route del fc00:5:1::1; ip -6 route del fc00:5:2::1");
   shown(c.leaf.leaf, "ip nexthop flush; nft flush ruleset");
   ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 0 && at_rest(c); }));
-  EXPECT_EQ(reason(c), say("main does not offer up1 for 10.2.1.2"));
+  EXPECT_EQ(reason(c), lost_with(1, say("main does not offer up1 for 10.2.1.2")));
   EXPECT_EQ(c.leaf.pins(), 0U);
   c.leaf.write_main();
   EXPECT_TRUE(c.agent.run_until([&] { return both_held(c); }));
@@ -302,13 +380,15 @@ TEST_P(SafetyRule1Settings, ANamespaceWithoutIPv6HoldsWhatIsOfIPv4) {
   const TemporaryDirectory state;
   Agent agent(leaf, state.path(), 4 << 20, {}, config());
   agent.programmer->want(two_pins());
-  if (tested_family == Family::v4) {
+  if (tested_family == Family::v4 && !by_segments()) {
     EXPECT_TRUE(agent.run_until([&] { return agent.state().installed == 2; }));
     EXPECT_EQ(leaf.pins(), 2U);
     return;
   }
   ASSERT_TRUE(agent.run_until([&] { return agent.state().failed.size() == 2; }));
-  EXPECT_EQ(agent.state().failed[0].reason, "IPv6 is off on up1 (net.ipv6.conf.up1.disable_ipv6)");
+  EXPECT_EQ(agent.state().failed[0].reason,
+            by_segments() ? "IPv6 is off on up1; set net.ipv6.conf.up1.disable_ipv6 to 0"
+                          : "IPv6 is off on up1 (net.ipv6.conf.up1.disable_ipv6)");
   EXPECT_TRUE(leaf.pinned_routes().empty());
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/lab/each_way.h"
 #include "tests/lab/others.h"
 
 namespace heddle::lab {

@@ -7,6 +7,7 @@
 
 #include "agent/program/flush.h"
 #include "agent/program/guard.h"
+#include "tests/lab/each_way.h"
 #include "tests/lab/program_lab.h"
 
 namespace heddle::lab {

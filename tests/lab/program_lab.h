@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -429,81 +428,6 @@ struct Agent {
   std::optional<Acknowledgement> acknowledged;
   std::size_t events{};
 };
-
-// The same test for every way of holding a path: a pin is one for what comes in by a port, for one
-// destination, whichever way it is held.
-struct Way {
-  Enforcer enforcer{};
-  Family family{};
-};
-class EachEnforcer : public testing::TestWithParam<Way> {
- public:
-  EachEnforcer() {
-    tested_family = GetParam().family;
-    segments_tested = GetParam().enforcer == Enforcer::srv6;
-  }
-  ~EachEnforcer() override {
-    tested_family = Family::v4;
-    segments_tested = false;
-  }
-
- protected:
-  struct Case {
-    explicit Case(Way way, int event_buffer_bytes = 4 << 20)
-        : agent(leaf, state.path(), event_buffer_bytes, {}, programming(way.enforcer)) {}
-    Leaf leaf;
-    TemporaryDirectory state;
-    Agent agent;
-  };
-  static Pin pin(const std::string& port, const std::string& destination,
-                 const std::string& uplink) {
-    switch (GetParam().enforcer) {
-      case Enforcer::flow_marks:
-        return mark(Leaf::behind(port), destination, Leaf::kSourcePort, uplink);
-      case Enforcer::host_routes:
-        return own_pin(Leaf::as_own(port, destination), HostRoute{uplink});
-      case Enforcer::srv6:
-        return own_pin(
-            Leaf::as_own(port, destination),
-            SegmentList{{Leaf::segment(std::stoi(uplink.substr(2))), Leaf::last_segment()}});
-      case Enforcer::port_tables:
-        break;
-    }
-    return lab::pin(port, destination, uplink);
-  }
-  static ProgramConfig config() { return programming(GetParam().enforcer); }
-};
-
-inline std::string name_of_case(const testing::TestParamInfo<Way>& info) {
-  std::string name;
-  bool capital = true;
-  for (const char c : std::string(name_of(info.param.enforcer))) {
-    if (c != '-')
-      name += capital ? static_cast<char>(std::toupper(c)) : c;
-    capital = c == '-';
-  }
-  return name + (info.param.family == Family::v6 ? "IPv6" : "");
-}
-inline auto every_enforcer() {
-  return testing::Values(
-      Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
-      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::flow_marks, Family::v6});
-}
-
-// Those whose pins lean on what `main` offers for their destination.
-inline auto every_enforcer_and_hosts() {
-  return testing::Values(
-      Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
-      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::flow_marks, Family::v6},
-      Way{Enforcer::host_routes, Family::v4}, Way{Enforcer::host_routes, Family::v6});
-}
-inline auto every_way() {
-  return testing::Values(
-      Way{Enforcer::port_tables, Family::v4}, Way{Enforcer::flow_marks, Family::v4},
-      Way{Enforcer::port_tables, Family::v6}, Way{Enforcer::flow_marks, Family::v6},
-      Way{Enforcer::host_routes, Family::v4}, Way{Enforcer::host_routes, Family::v6},
-      Way{Enforcer::srv6, Family::v4}, Way{Enforcer::srv6, Family::v6});
-}
 
 inline double milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();

@@ -6,6 +6,7 @@
 
 #include "common/runtime/log.h"
 #include "tests/agent/fake_node.h"
+#include "tests/lab/each_way.h"
 #include "tests/lab/others.h"
 
 namespace heddle::lab {
@@ -17,6 +18,8 @@ using std::chrono::seconds;
 AgentConfig configuration(Enforcer enforcer) {
   AgentConfig config = FakeNode::configuration();
   config.enforcer = enforcer;
+  if (is_of_hosts(enforcer))
+    config.role = Role::host;
   config.report_interval = milliseconds{100};
   return config;
 }
@@ -40,7 +43,9 @@ struct Node {
   }
   NetlinkKernel* kernel_in(Enforcer enforcer) {
     const InNamespace inside(leaf.leaf);
-    kernel = must(NetlinkKernel::open({.ranges = {}, .marks = enforcer == Enforcer::flow_marks}));
+    kernel = must(NetlinkKernel::open({.ranges = {},
+                                       .marks = enforcer == Enforcer::flow_marks,
+                                       .segments = enforcer == Enforcer::srv6}));
     return kernel.get();
   }
   bool run_until(const std::function<bool()>& reached, Duration patience = seconds{10}) {
@@ -109,10 +114,10 @@ using SafetyRule2Coordinator = Coordinator;
 using SafetyRule4Coordinator = Coordinator;
 using SafetyRule10Coordinator = Coordinator;
 using SafetyRule5Log = Coordinator;
-INSTANTIATE_TEST_SUITE_P(, SafetyRule2Coordinator, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule4Coordinator, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule10Coordinator, every_enforcer(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule5Log, every_enforcer(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule2Coordinator, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule4Coordinator, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule10Coordinator, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule5Log, every_way(), name_of_case);
 
 TEST_P(SafetyRule2Coordinator, SilentPastTheLeaseItHasNoPinsLeftAndItsNextWordBringsThemBack) {
   Node n(GetParam().enforcer);
@@ -171,7 +176,7 @@ TEST_P(SafetyRule10Coordinator, AnUplinkThatDoesNotExistIsRefusedAndTheOtherPinH
   EXPECT_EQ(n.leaf.pinned_to("p1", "10.2.1.2"), "");
   const Acknowledgement state = n.agent.programmer().state();
   ASSERT_EQ(state.failed.size(), 1U);
-  EXPECT_EQ(state.failed[0].reason, "there is no interface up9");
+  EXPECT_EQ(state.failed[0].reason, lost_with(9, "there is no interface up9"));
 }
 
 // The log

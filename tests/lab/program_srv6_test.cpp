@@ -9,6 +9,7 @@
 #include "agent/program/flush.h"
 #include "agent/program/guard.h"
 #include "agent/program/segments.h"
+#include "tests/lab/each_way.h"
 #include "tests/lab/program_lab.h"
 
 namespace heddle::lab {

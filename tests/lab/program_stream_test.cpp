@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/lab/each_way.h"
 #include "tests/lab/program_lab.h"
 #include "tests/lab/routing.h"
 
