@@ -23,7 +23,9 @@ struct RoutingRanges {
   std::uint32_t table_base{18800};
   std::uint32_t table_count{512};
   std::uint32_t rule_priority{1880};
-  std::uint32_t nexthop_base{188000000};
+  // FRR numbers its next hops onwards from the highest that it sees, except from those above about
+  // 430 million, which are its protocols': below, its next one would lie among ours.
+  std::uint32_t nexthop_base{1880000000};
   std::uint32_t nexthop_count{4096};
 
   bool owns_table(std::uint32_t table) const { return table - table_base < table_count; }

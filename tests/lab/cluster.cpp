@@ -137,7 +137,7 @@ std::string Cluster::agent_yaml(const std::string& node) const {
          fmt::format(
              "uplinks: [\"up*\"]\nhost_ports: [\"p*\"]\nenforcer: {}\nrouting:\n  protocol: {}\n"
              "  table_base: {}\n  table_count: {}\n  rule_priority: 1880\n"
-             "  nexthop_base: 188000000\n  nexthop_count: 4096\n",
+             "  nexthop_base: 1880000000\n  nexthop_count: 4096\n",
              enforcer_name(mode), kPinProtocol, kPinTableBase, kPinTableCount);
 }
 

@@ -139,7 +139,7 @@ TEST_P(DryRun, SaysWhatWouldGoWhileNothingIsWantedOrAllowed) {
   leaf.commit();
   const Output refused = run({"reconcile", "--dry-run"});
   EXPECT_EQ(refused.status, 1);
-  EXPECT_NE(refused.errors.find("nexthop id 188000007 proto 99"), std::string::npos);
+  EXPECT_NE(refused.errors.find("nexthop id 1880000007 proto 99"), std::string::npos);
   EXPECT_NE(refused.text.find("would change, in this order:"), std::string::npos);
   EXPECT_EQ(leaf.pins(), 2U);
 }

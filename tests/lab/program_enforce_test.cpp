@@ -182,9 +182,11 @@ std::vector<Intruder> intruders() {
        [=](Netlink& n) { n.delete_rule(at_our_priority); }},
       {"rule pref 500 iif p2 lookup 18801 proto 99", [=](Netlink& n) { n.add_rule(to_our_table); },
        [=](Netlink& n) { n.delete_rule(to_our_table); }},
-      {"nexthop id 188000007 proto 99",
-       [](Netlink& n) { n.set_nexthop(188000007, Leaf::gateway(1), "up1", Write::create, kOther); },
-       [](Netlink& n) { n.delete_nexthop(188000007); }},
+      {"nexthop id 1880000007 proto 99",
+       [](Netlink& n) {
+         n.set_nexthop(1880000007, Leaf::gateway(1), "up1", Write::create, kOther);
+       },
+       [](Netlink& n) { n.delete_nexthop(1880000007); }},
   };
 }
 

@@ -83,8 +83,8 @@ TEST_P(SafetyRule5Cables, AWholeSpineThatGoesTakesItsPinsAlongAndTheyReturnWithI
 
 // A leaf for each way.
 struct Flapping {
-  explicit Flapping(const Way& way)
-      : way(way), agent(leaf, state.path(), 4 << 20, {}, programming(way.enforcer)) {}
+  explicit Flapping(const Way& by)
+      : way(by), agent(leaf, state.path(), 4 << 20, {}, programming(by.enforcer)) {}
   bool both_held() {
     return agent.state().installed == 2 && leaf.pinned_to("p1", "10.2.1.2") == "up1" &&
            leaf.pinned_to("p2", "10.3.1.2") == "up2";
@@ -305,7 +305,6 @@ TEST_P(SafetyRule1Others, ATableFullOfForeignRoutesWithOurPrefixesStaysAsItIs) {
 }
 
 TEST_P(SafetyRule1Others, WhatLiesWhereOnlyOursMayBeIsNamedStopsEverythingAndStays) {
-  const RoutingRanges ours;
   struct Intruder {
     std::string name;
     std::string there;
@@ -324,15 +323,15 @@ TEST_P(SafetyRule1Others, WhatLiesWhereOnlyOursMayBeIsNamedStopsEverythingAndSta
       {six + "rule pref 1880 iif p2 lookup 77 proto 99",
        "ip " + v + "rule add pref 1880 iif p2 lookup 77 protocol 99",
        "ip " + v + "rule del pref 1880 iif p2 lookup 77 protocol 99"},
-      {"nexthop id 188000007 proto 99", "ip nexthop add id 188000007 blackhole proto 99",
-       "ip nexthop del id 188000007"},
+      {"nexthop id 1880000007 proto 99", "ip nexthop add id 1880000007 blackhole proto 99",
+       "ip nexthop del id 1880000007"},
   };
   for (const Intruder& intruder : intruders) {
     SCOPED_TRACE(intruder.name);
     Case c(GetParam());
     ASSERT_TRUE(c.agent.installs(two_pins()));
     shown(c.leaf.leaf, intruder.there);
-    ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().conflict != ""; }));
+    ASSERT_TRUE(c.agent.run_until([&] { return !c.agent.state().conflict.empty(); }));
     EXPECT_TRUE(c.agent.state().conflict.starts_with(intruder.name)) << c.agent.state().conflict;
     ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 0; }));
     EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2") + c.leaf.pinned_to("p2", "10.3.1.2"), "");

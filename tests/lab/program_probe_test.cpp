@@ -305,7 +305,7 @@ TEST(PortTables, TellWhenTheCapabilityIsLostWhileRunningAndGoOnWhenItReturns) {
     EXPECT_EQ(agent.state().installed, 2U) << "one of them where it should not be any more";
     ASSERT_EQ(agent.state().failed.size(), 1U);
     EXPECT_EQ(agent.state().failed[0].reason,
-              "the kernel refuses route 10.2.1.2 in table 18800 to next hop 188000001 moved: "
+              "the kernel refuses route 10.2.1.2 in table 18800 to next hop 1880000001 moved: "
               "Operation not permitted");
     EXPECT_EQ(leaf.pinned_to("p1", "10.2.1.2"), "up1");
     set_net_admin(true);

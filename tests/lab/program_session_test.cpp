@@ -217,15 +217,15 @@ TEST_P(SafetyRule5Log, SaysOnceWhatForeignStateIsInTheWay) {
   Node n(GetParam().enforcer);
   hold(n);
   const Log log;
-  shown(n.leaf.leaf, "ip nexthop add id 188000007 blackhole proto 99");
+  shown(n.leaf.leaf, "ip nexthop add id 1880000007 blackhole proto 99");
   ASSERT_TRUE(n.run_until([&] { return n.installed() == 0; }));
   // More happens, and it is still there.
   n.leaf.set_far_end(3, false);
   n.go_on();
   n.leaf.set_far_end(3, true);
   n.go_on();
-  EXPECT_EQ(log.count("foreign state where only heddle's may be: nexthop id 188000007"), 1);
-  shown(n.leaf.leaf, "ip nexthop del id 188000007");
+  EXPECT_EQ(log.count("foreign state where only heddle's may be: nexthop id 1880000007"), 1);
+  shown(n.leaf.leaf, "ip nexthop del id 1880000007");
   ASSERT_TRUE(n.run_until([&] { return held(n); }));
   EXPECT_EQ(log.count("nothing foreign is in the way"), 1);
 }

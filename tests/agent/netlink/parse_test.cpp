@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/rtnetlink.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -280,9 +281,10 @@ TEST(Batch, HoldsMessagesThatReadBackAsTheyWereMeant) {
   Batch batch(10);
   append_action(
       batch,
-      AddNextHop{{.id = 188000001, .ifindex = 7, .gateway = ip("10.101.1.2"), .onlink = true}}, {});
+      AddNextHop{{.id = 1880000001, .ifindex = 7, .gateway = ip("10.101.1.2"), .onlink = true}},
+      {});
   append_action(
-      batch, AddRoute{{.table = 18800, .destination = ip("10.2.1.2"), .next_hop = 188000001}}, {});
+      batch, AddRoute{{.table = 18800, .destination = ip("10.2.1.2"), .next_hop = 1880000001}}, {});
   append_action(batch, AddRule{{.in_port = "p1", .table = 18800}}, {});
   batch.acknowledge_last();
   EXPECT_EQ(batch.count(), 3U);
@@ -310,7 +312,7 @@ TEST(Batch, HoldsMessagesThatReadBackAsTheyWereMeant) {
   EXPECT_EQ(next_hop->hop, (Hop{.ifindex = 7, .gateway = ip("10.101.1.2"), .onlink = true}));
   EXPECT_EQ(next_hop->protocol, RoutingRanges{}.protocol);
   EXPECT_EQ(route->destination, net("10.2.1.2/32"));
-  EXPECT_EQ(route->next_hop_id, 188000001U);
+  EXPECT_EQ(route->next_hop_id, 1880000001U);
   EXPECT_TRUE(rule->plain);
   EXPECT_EQ(rule->in_port, "p1");
 }

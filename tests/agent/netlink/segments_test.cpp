@@ -40,7 +40,7 @@ KernelNextHop read_back(const NextHop& next_hop) {
 }
 
 NextHop wrapped(std::vector<IpAddress> segments) {
-  return {.id = 188000001,
+  return {.id = 1880000001,
           .ifindex = 7,
           .gateway = ip("fd00::1"),
           .onlink = false,
@@ -84,7 +84,7 @@ TEST(SegmentMessages, CarryWhatIsDoneWithASegmentsPackets) {
         SegmentAction{.behaviour = SegmentBehaviour::delivers_v4, .own_address = ip("10.1.2.3")},
         SegmentAction{.behaviour = SegmentBehaviour::delivers_v6}}) {
     const KernelNextHop read =
-        read_back({.id = 188000001, .ifindex = 1, .gateway = {}, .action = action});
+        read_back({.id = 1880000001, .ifindex = 1, .gateway = {}, .action = action});
     EXPECT_EQ(read.action, action);
     ASSERT_TRUE(read.hop);
     EXPECT_FALSE(read.hop->gateway);

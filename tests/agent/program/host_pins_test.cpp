@@ -143,7 +143,7 @@ TEST_F(HostPins, OfSegmentsWrapAndGoByTheUplinkThatMainOffersToTheFirst) {
   }
   EXPECT_EQ(
       to_string(Action{hops[0]}),
-      "next hop 188000000 via fd00:1::2 on interface 1 with segments fc00:5:1::1 fc00:9::1 on")
+      "next hop 1880000000 via fd00:1::2 on interface 1 with segments fc00:5:1::1 fc00:9::1 on")
       << "what --dry-run prints";
 }
 
