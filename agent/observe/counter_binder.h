@@ -44,11 +44,19 @@ class CounterBinder {
   // The optional counters to switch on where that is still to be done.
   std::vector<Switch> to_switch_on(const RdmaLook& look) const;
   void switched_on(Port port);
-  // What to bind now.
+  // The kernel refused.
+  void not_switched(Port port);
+  // It did not answer: to be asked for again, and to be switched back all the same.
+  void perhaps_switched(Port port);
+  // What to bind now, after taking note of what became of what is bound. A look that did not read a
+  // device's counters whole changes nothing there.
   std::vector<Binding> to_bind(const RdmaLook& look);
   void bound(const Binding& binding);
   // The kernel refused: not asked for again.
   void refused(const Binding& binding);
+  // It did not answer: the next look that reads the counters tells.
+  void perhaps_bound(const Binding& binding);
+  bool unsure() const { return !perhaps_.empty(); }
 
   // What is bound by us now; and the optional counters as they were, given those that are on now.
   std::vector<Binding> ours() const { return {ours_.begin(), ours_.end()}; }
@@ -64,8 +72,15 @@ class CounterBinder {
   };
 
   std::map<Port, Offer> ports_;
+  using Pair = std::pair<Port, std::uint32_t>;  // a queue pair by its number
+
+  using CounterOf = std::map<std::pair<std::uint32_t, std::uint32_t>, const QpCounter*>;
+
+  void settle(const RdmaLook& look, const CounterOf& counter_of);
+
   std::set<Binding> ours_;
-  std::set<std::pair<Port, std::uint32_t>> refused_;
+  std::set<Pair> refused_;
+  std::set<Pair> perhaps_;
 };
 
 }  // namespace heddle

@@ -20,6 +20,8 @@ constexpr int kSoonShare = 5;  // where there is something to find
 constexpr Duration kAbsentAgain = seconds{30};
 // Addresses change without a word from RDMA.
 constexpr Duration kAddressesAgain = seconds{30};
+// To take back at the end what was set up.
+constexpr int kAttempts = 3;
 
 }  // namespace
 
@@ -111,8 +113,9 @@ Result<RdmaLook> RdmaObserver::gather(Time now) {
     whole &= dump(RdmaCommand::cm_ids, device.index,
                   [&](const RdmaAnswer& a) { append(look.cm_ids, a.cm_ids); });
     // Kernels and drivers without counters refuse; the queue pairs are there all the same.
-    dump(RdmaCommand::stat, device.index,
-         [&](const RdmaAnswer& a) { append(look.counters, a.counters); });
+    if (!dump(RdmaCommand::stat, device.index,
+              [&](const RdmaAnswer& a) { append(look.counters, a.counters); }))
+      look.uncounted.push_back(device.index);
   }
   look.incomplete = !whole;
   read_addresses(look, now);
@@ -165,56 +168,93 @@ void RdmaObserver::read_addresses(RdmaLook& look, Time now) {
   look.addresses = addresses_;
 }
 
-bool RdmaObserver::accepted(const RdmaRequest& request, RdmaAnswer& answer) {
+// What the kernel made of a request. One that was not answered may have been obeyed.
+RdmaObserver::Outcome RdmaObserver::ask(const RdmaRequest& request, RdmaAnswer& answer) {
   const Result<std::vector<std::byte>> messages = channel_.exchange(request);
   if (!messages)
-    return false;
+    return Outcome::unknown;
   parse_rdma(*messages, answer);
-  return answer.error.value_or(0) == 0 && !answer.damaged;
+  if (answer.error.value_or(0) != 0)
+    return Outcome::refused;
+  return answer.damaged ? Outcome::unknown : Outcome::accepted;
 }
 
+// Nothing if it is not known; none where the kernel has nothing to tell.
 std::optional<std::vector<OptionalCounter>> RdmaObserver::optional_counters(
     CounterBinder::Port port) {
   RdmaAnswer answer;
-  if (!accepted(status_request(port.first, port.second), answer))
-    return std::nullopt;
-  return answer.optional_counters;
+  switch (ask(status_request(port.first, port.second), answer)) {
+    case Outcome::accepted:
+      return answer.optional_counters;
+    case Outcome::refused:
+      return std::vector<OptionalCounter>{};
+    case Outcome::unknown:
+      break;
+  }
+  return std::nullopt;
 }
 
 void RdmaObserver::bind(const RdmaLook& look) {
   for (const RdmaPort& port : look.ports) {
     const CounterBinder::Port key{port.device, port.port};
-    if (!binder_.asked(key))
-      binder_.offers(key, optional_counters(key).value_or(std::vector<OptionalCounter>{}));
+    if (binder_.asked(key))
+      continue;
+    if (const auto counters = optional_counters(key))
+      binder_.offers(key, *counters);
   }
   for (const CounterBinder::Switch& change : binder_.to_switch_on(look)) {
     RdmaAnswer answer;
-    if (accepted(optional_request(change.port.first, change.port.second, change.on), answer))
-      binder_.switched_on(change.port);
+    switch (ask(optional_request(change.port.first, change.port.second, change.on), answer)) {
+      case Outcome::accepted:
+        binder_.switched_on(change.port);
+        break;
+      case Outcome::refused:
+        binder_.not_switched(change.port);
+        break;
+      case Outcome::unknown:
+        binder_.perhaps_switched(change.port);
+    }
   }
   for (CounterBinder::Binding binding : binder_.to_bind(look)) {
     RdmaAnswer answer;
-    if (accepted(bind_request(binding.port.first, binding.port.second, binding.qpn), answer) &&
-        answer.bound_counter) {
+    const Outcome outcome =
+        ask(bind_request(binding.port.first, binding.port.second, binding.qpn), answer);
+    if (outcome == Outcome::accepted && answer.bound_counter) {
       binding.counter = *answer.bound_counter;
       binder_.bound(binding);
-    } else {
+    } else if (outcome == Outcome::refused) {
       binder_.refused(binding);
+    } else {
+      binder_.perhaps_bound(binding);
     }
   }
 }
 
 void RdmaObserver::undo() {
+  // Of what was perhaps bound since the last look, another one tells.
+  if (binder_.unsure()) {
+    if (const Result<RdmaLook> look = gather(clock_.now()))
+      (void)binder_.to_bind(*look);
+  }
   for (const CounterBinder::Binding& binding : binder_.ours()) {
-    RdmaAnswer answer;
-    accepted(unbind_request(binding.port.first, binding.port.second, binding.qpn, binding.counter),
-             answer);
+    insist(unbind_request(binding.port.first, binding.port.second, binding.qpn, binding.counter));
   }
   for (const CounterBinder::Port& port : binder_.switched()) {
-    RdmaAnswer answer;
-    if (const auto now = optional_counters(port)) {
-      accepted(optional_request(port.first, port.second, binder_.back(port, *now).on), answer);
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      if (const auto now = optional_counters(port)) {
+        insist(optional_request(port.first, port.second, binder_.back(port, *now).on));
+        break;
+      }
     }
+  }
+}
+
+// There is no later look to find out whether it was obeyed; to be asked twice does no harm.
+void RdmaObserver::insist(const RdmaRequest& request) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    RdmaAnswer answer;
+    if (ask(request, answer) != Outcome::unknown)
+      return;
   }
 }
 

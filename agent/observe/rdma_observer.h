@@ -49,7 +49,9 @@ class RdmaObserver {
   void read_addresses(RdmaLook& look, Time now);
   void bind(const RdmaLook& look);
   std::optional<std::vector<OptionalCounter>> optional_counters(CounterBinder::Port port);
-  bool accepted(const RdmaRequest& request, RdmaAnswer& answer);
+  enum class Outcome : std::uint8_t { accepted, refused, unknown };
+  Outcome ask(const RdmaRequest& request, RdmaAnswer& answer);
+  void insist(const RdmaRequest& request);
   void undo();
 
   RdmaChannel& channel_;

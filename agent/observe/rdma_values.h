@@ -139,6 +139,8 @@ struct RdmaLook {
   std::vector<PortCounters> port_counters;
   // A dump was cut off, or devices changed while it was made: what is missing may still be there.
   bool incomplete{};
+  // The devices whose counters were not all read: what has one there is not known.
+  std::vector<std::uint32_t> uncounted{};
 };
 
 }  // namespace heddle

@@ -100,6 +100,64 @@ TEST(CounterBinderAsSynthesisedFromTheUapiHeaders, LeavesInPeaceWhoUnbindsItsCou
   EXPECT_TRUE(binder.to_bind(look_at(pairs)).empty());
 }
 
+// What was not read may be there all the same: ours stay ours, and who has a counter is not known.
+TEST(CounterBinderAsSynthesisedFromTheUapiHeaders, SafetyRule1CountersThatWereNotReadAreNotGone) {
+  CounterBinder binder = ready();
+  const std::vector<QueuePair> pairs{connected(3, 178, 200, 9), connected(3, 179, 201, 9)};
+  binder.bound({.port = kPort, .qpn = 178, .counter = 6});
+  RdmaLook unread = look_at(pairs);
+  unread.uncounted = {3};
+  EXPECT_TRUE(binder.to_bind(unread).empty()) << "179 may have a counter of somebody else's";
+  EXPECT_EQ(qpns(binder.ours()), (std::vector<std::uint32_t>{178}));
+  // The next look is whole again.
+  EXPECT_EQ(qpns(binder.to_bind(look_at(pairs, {counter(6, {178})}))),
+            (std::vector<std::uint32_t>{179}));
+  EXPECT_EQ(qpns(binder.ours()), (std::vector<std::uint32_t>{178}));
+  // A queue pair that ended took its binding along, whatever was read of counters.
+  RdmaLook ended = look_at({});
+  ended.uncounted = {3};
+  binder.to_bind(ended);
+  EXPECT_TRUE(binder.ours().empty());
+}
+
+// Somebody took our counter away and bound one of his own, between two looks.
+TEST(CounterBinderAsSynthesisedFromTheUapiHeaders, SafetyRule1AnotherCounterIsSomebodyElses) {
+  CounterBinder binder = ready();
+  binder.bound({.port = kPort, .qpn = 178, .counter = 6});
+  binder.to_bind(look_at({connected(3, 178, 200, 9)}, {counter(7, {178})}));
+  EXPECT_TRUE(binder.ours().empty());
+}
+
+// The kernel did not answer whether it bound 178 and 179. It bound the first.
+TEST(CounterBinderAsSynthesisedFromTheUapiHeaders, SafetyRule1FindsOutWhatBecameOfALostAnswer) {
+  CounterBinder binder = ready();
+  const std::vector<QueuePair> pairs{connected(3, 178, 200, 9), connected(3, 179, 201, 9)};
+  for (const auto& binding : binder.to_bind(look_at(pairs)))
+    binder.perhaps_bound(binding);
+  EXPECT_TRUE(binder.unsure());
+  EXPECT_TRUE(binder.ours().empty());
+  RdmaLook unread = look_at(pairs);
+  unread.uncounted = {3};
+  EXPECT_TRUE(binder.to_bind(unread).empty());
+  EXPECT_TRUE(binder.unsure());
+  EXPECT_EQ(qpns(binder.to_bind(look_at(pairs, {counter(6, {178})}))),
+            (std::vector<std::uint32_t>{179}));
+  EXPECT_FALSE(binder.unsure());
+  EXPECT_EQ(binder.ours(),
+            (std::vector<CounterBinder::Binding>{{.port = kPort, .qpn = 178, .counter = 6}}));
+}
+
+TEST(CounterBinderAsSynthesisedFromTheUapiHeaders, SafetyRule1SwitchesBackWhatItPerhapsSwitchedOn) {
+  CounterBinder binder;
+  binder.offers(kPort, mlx5(false));
+  const RdmaLook look = look_at({connected(3, 178, 200, 9)});
+  binder.perhaps_switched(kPort);
+  EXPECT_EQ(binder.to_switch_on(look).size(), 1U) << "asked for again";
+  EXPECT_EQ(binder.back(kPort, mlx5(true)), (CounterBinder::Switch{kPort, {20}}));
+  binder.not_switched(kPort);
+  EXPECT_TRUE(binder.switched().empty()) << "refused: whoever switched it on now, we did not";
+}
+
 TEST(CounterBinderAsSynthesisedFromTheUapiHeaders, ForgetsQueuePairsThatEnded) {
   CounterBinder binder = ready();
   const RdmaLook look = look_at({connected(3, 178, 200, 9)});

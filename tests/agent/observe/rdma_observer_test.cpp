@@ -63,6 +63,8 @@ class FakeKernel final : public RdmaChannel {
   std::vector<RdmaRequest> changes;  // what asked the kernel to change something
   std::optional<Error> fails;        // every exchange
   bool cuts_queue_pairs{};           // the dump of queue pairs has no end
+  bool cuts_counters{};              // nor that of their counters, which lists none
+  int unanswered{};                  // so many changes, which are made all the same
   bool refuses_to_bind{};
   bool without_device{};
   bool held{};  // as a module that something uses
@@ -99,12 +101,19 @@ class FakeKernel final : public RdmaChannel {
         status(b);
         return b.answer(0).bytes();
       case RdmaCommand::stat:
+        if (cuts_counters)
+          return b.bytes();
         counters(b);
         return b.done().bytes();
       case RdmaCommand::stat_set:
-      case RdmaCommand::stat_delete:
+      case RdmaCommand::stat_delete: {
         changes.push_back(request);
-        return change(request);
+        std::vector<std::byte> answer = change(request);
+        if (unanswered == 0)
+          return answer;
+        --unanswered;
+        return fail(Errc::unobservable, "the kernel dropped answers: no buffer space");
+      }
       default:
         return b.done().bytes();
     }
@@ -218,6 +227,41 @@ TEST_F(RdmaObserverTest, SafetyRule1LeavesNoCounterBehindAsSynthesisedFromTheUap
   kernel.pairs = {connected(3, 178, 200, 197), connected(3, 179, 201, 197)};
   look();
   ASSERT_EQ(kernel.bound().size(), 2U);
+  observer.reset();
+  EXPECT_TRUE(kernel.bound().empty());
+  EXPECT_FALSE(kernel.counts());
+}
+
+// The dump of counters was cut off, so nobody knows of the binding; it is ours all the same.
+TEST_F(RdmaObserverTest, SafetyRule1TakesBackCountersThatALookDidNotRead) {
+  kernel.pairs = {connected(3, 178, 200, 197)};
+  look();
+  kernel.cuts_counters = true;
+  clock.pass(seconds(1));
+  kernel.pairs.push_back(connected(3, 179, 201, 197));
+  const RdmaView& unread = look();
+  EXPECT_FALSE(unread.queue_pairs.at(0).bytes) << "not read is not zero";
+  EXPECT_EQ(kernel.bound(), std::vector<std::uint32_t>{178}) << "179 may be somebody else's";
+  observer.reset();
+  EXPECT_TRUE(kernel.bound().empty());
+  EXPECT_FALSE(kernel.counts());
+}
+
+TEST_F(RdmaObserverTest, SafetyRule1TakesBackWhatTheKernelDidWithoutAnAnswer) {
+  kernel.pairs = {connected(3, 178, 200, 197)};
+  kernel.unanswered = 1;
+  look();
+  EXPECT_TRUE(kernel.counts()) << "switched on, as nobody was told";
+  EXPECT_TRUE(kernel.bound().empty());
+  clock.pass(seconds(1));
+  look();
+  clock.pass(seconds(1));
+  kernel.pairs.push_back(connected(3, 179, 201, 197));
+  kernel.unanswered = 1;
+  look();
+  ASSERT_EQ(kernel.bound(), (std::vector<std::uint32_t>{178, 179}));
+  // The two unbindings and the switch are not answered at once either.
+  kernel.unanswered = 2;
   observer.reset();
   EXPECT_TRUE(kernel.bound().empty());
   EXPECT_FALSE(kernel.counts());
