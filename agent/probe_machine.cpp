@@ -123,6 +123,7 @@ MachineFacts read_machine(const FileTree& root) {
   facts.other_processes = root.read("proc/1/cgroup").has_value();
   facts.forwarding = number(root, "proc/sys/net/ipv4/ip_forward");
   facts.hash_policy = number(root, "proc/sys/net/ipv4/fib_multipath_hash_policy");
+  facts.hash_policy_v6 = number(root, "proc/sys/net/ipv6/fib_multipath_hash_policy");
   facts.nexthop_compat_mode = number(root, "proc/sys/net/ipv4/nexthop_compat_mode");
   facts.rdma_devices = root.list("sys/class/infiniband");
   read_networkd(root, facts);

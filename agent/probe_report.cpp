@@ -169,6 +169,15 @@ class Judgement {
                 "ECMP hashes addresses only, so all queue pairs of two NICs share one path",
                 "set net.ipv4.fib_multipath_hash_policy to 1");
     }
+    if (machine.hash_policy_v6) {
+      if (*machine.hash_policy_v6 != 0)
+        setting("hash-policy-ipv6", Verdict::yes);
+      else
+        setting("hash-policy-ipv6", Verdict::limited,
+                "ECMP over IPv6 hashes addresses and flow labels only, and few applications of "
+                "RDMA set a label: all queue pairs of two NICs share one path",
+                "set net.ipv6.fib_multipath_hash_policy to 1, where RoCE runs over IPv6");
+    }
     if (machine.nexthop_compat_mode) {
       if (*machine.nexthop_compat_mode == 0)
         setting("nexthop_compat_mode", Verdict::yes);

@@ -20,7 +20,8 @@ struct MachineFacts {
   bool type_information{};                    // BTF, for the watch on connections
   bool other_processes{};                     // those of other users show in /proc
   std::optional<int> forwarding;
-  std::optional<int> hash_policy;  // net.ipv4.fib_multipath_hash_policy
+  std::optional<int> hash_policy;     // net.ipv4.fib_multipath_hash_policy
+  std::optional<int> hash_policy_v6;  // net.ipv6's; nothing also without IPv6
   std::optional<int> nexthop_compat_mode;
   std::vector<std::string> rdma_devices;
   bool networkd{};        // it runs here

@@ -26,6 +26,7 @@ ProbeFacts good_leaf() {
                    .other_processes = true,
                    .forwarding = 1,
                    .hash_policy = 1,
+                   .hash_policy_v6 = 1,
                    .nexthop_compat_mode = 0,
                    .rdma_devices = {},
                    .networkd = false,
@@ -121,7 +122,16 @@ TEST(Probe, NamesUplinksThatStayInUseWithoutCarrier) {
 TEST(Probe, NamesSettingsThatCouldBeBetter) {
   ProbeFacts facts = good_leaf();
   facts.machine.hash_policy = 0;
-  expect_no(facts, "hash-policy", "addresses only", "fib_multipath_hash_policy", Verdict::limited);
+  expect_no(facts, "hash-policy", "addresses only", "net.ipv4.fib_multipath_hash_policy",
+            Verdict::limited);
+  EXPECT_EQ(find(judge(facts), "hash-policy-ipv6")->verdict, Verdict::yes);
+  facts = good_leaf();
+  facts.machine.hash_policy_v6 = 0;
+  expect_no(facts, "hash-policy-ipv6", "flow labels only", "net.ipv6.fib_multipath_hash_policy",
+            Verdict::limited);
+  EXPECT_EQ(find(judge(facts), "hash-policy")->verdict, Verdict::yes);
+  facts.machine.hash_policy_v6.reset();
+  EXPECT_FALSE(find(judge(facts), "hash-policy-ipv6")) << "there is no IPv6";
   facts = good_leaf();
   facts.machine.nexthop_compat_mode = 1;
   expect_no(facts, "nexthop_compat_mode", "announced again", "nexthop_compat_mode to 0",
@@ -214,6 +224,7 @@ TEST(Machine, IsReadFromItsFiles) {
                 {"proc/1/cgroup", "0::/init.scope"},
                 {"proc/sys/net/ipv4/ip_forward", "1"},
                 {"proc/sys/net/ipv4/fib_multipath_hash_policy", "3"},
+                {"proc/sys/net/ipv6/fib_multipath_hash_policy", "0"},
                 {"proc/sys/net/ipv4/nexthop_compat_mode", "1"},
                 {"sys/class/infiniband/mlx5_0/node_guid", ""},
                 {"sys/class/infiniband/mlx5_1/node_guid", ""},
@@ -228,6 +239,7 @@ TEST(Machine, IsReadFromItsFiles) {
   EXPECT_TRUE(facts.other_processes);
   EXPECT_EQ(facts.forwarding, 1);
   EXPECT_EQ(facts.hash_policy, 3);
+  EXPECT_EQ(facts.hash_policy_v6, 0);
   EXPECT_EQ(facts.nexthop_compat_mode, 1);
   EXPECT_EQ(facts.rdma_devices, (std::vector<std::string>{"mlx5_0", "mlx5_1"}));
   EXPECT_TRUE(facts.networkd);

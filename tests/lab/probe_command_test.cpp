@@ -38,6 +38,7 @@ class ProbeCommandTest : public ::testing::Test {
     must(far_net.commit());
     set("net.ipv4.ip_forward", 1);
     set("net.ipv4.fib_multipath_hash_policy", 3);
+    set("net.ipv6.fib_multipath_hash_policy", 3);
     set("net.ipv4.nexthop_compat_mode", 0);
     for (const char* of : {"all", "up1", "up2", "p1"})
       set(std::string("net.ipv4.conf.") + of + ".rp_filter", 0);
@@ -100,7 +101,8 @@ class ProbeCommandTest : public ::testing::Test {
 TEST_F(ProbeCommandTest, FindsALeafThatSuits) {
   for (const char* const name :
        {"ebpf", "port-tables", "routed-ports", "rp_filter", "linkdown", "ip_forward", "hash-policy",
-        "nexthop_compat_mode", "CAP_NET_ADMIN", "CAP_BPF", "labels", "configuration"})
+        "hash-policy-ipv6", "nexthop_compat_mode", "CAP_NET_ADMIN", "CAP_BPF", "labels",
+        "configuration"})
     EXPECT_EQ(line(name)["verdict"], "yes") << name;
   EXPECT_TRUE(usable);
 }
@@ -126,6 +128,9 @@ TEST_F(ProbeCommandTest, NamesEachSettingThatIsWrong) {
   expect_no("ip_forward", "forwards nothing", "net.ipv4.ip_forward");
   set("net.ipv4.fib_multipath_hash_policy", 0);
   expect_no("hash-policy", "addresses only", "fib_multipath_hash_policy to 1", "limited");
+  set("net.ipv6.fib_multipath_hash_policy", 0);
+  expect_no("hash-policy-ipv6", "flow labels only", "net.ipv6.fib_multipath_hash_policy to 1",
+            "limited");
   set("net.ipv4.nexthop_compat_mode", 1);
   expect_no("nexthop_compat_mode", "announced again", "nexthop_compat_mode to 0", "limited");
   set("net.ipv4.conf.up1.rp_filter", 1);
