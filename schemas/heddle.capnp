@@ -309,7 +309,7 @@ struct PortCount {
   value @1 :UInt64;
   # How much it grew in the interval.
   reset @2 :Bool;
-  # It went back: `value` is a lower bound.
+  # It went back, or its device was removed and re-added since the reading before: `value` is a lower bound.
 }
 
 struct QueuePairTable {
@@ -326,6 +326,12 @@ struct QueuePairTable {
   # 24 bits each.
   pid @5 :List(UInt32);
   # 0: not known.
+  names @6 :List(Text);
+  # The labels and their origins, each once: number 0 is the empty name, number i is names[i - 1].
+  label @7 :List(UInt32);
+  labelOrigin @8 :List(UInt32);
+  # As in FlowTable: what the queue pair's process works for, and where that was read. Both as long as `qpn`, or both
+  # empty where no machine says.
 }
 
 struct FlowTable {

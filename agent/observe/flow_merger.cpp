@@ -88,10 +88,11 @@ Result<FlowReading> FlowMerger::merge(Result<FlowReading> wire, const RdmaView& 
     if (pair.addresses.empty())
       continue;  // not on Ethernet
     if (!pair.peer) {
-      merged.queue_pairs.push_back({.address = pair.addresses.front(),
-                                    .qpn = pair.qpn,
-                                    .remote_qpn = pair.remote_qpn,
-                                    .pid = pair.pid});
+      merged.queue_pairs.push_back({.pair = {.address = pair.addresses.front(),
+                                             .qpn = pair.qpn,
+                                             .remote_qpn = pair.remote_qpn,
+                                             .pid = pair.pid},
+                                    .first_seen = std::min(pair.first_seen, now)});
       continue;
     }
     merged.flows.push_back({.source = pair.addresses.front(),

@@ -78,18 +78,22 @@ Result<FlowReading> LabelledSource::read(Time now) {
     return reading;
   // A process has many queue pairs and is asked about once.
   std::map<std::uint32_t, std::optional<ProcessLabels::Process>> known;
-  for (FlowCounter& flow : reading->flows) {
-    if (flow.pid == 0)
-      continue;
-    const auto [place, is_new] = known.try_emplace(flow.pid);
+  const auto name = [&](auto& of_process, Time first_seen) {
+    if (of_process.pid == 0)
+      return;
+    const auto [place, is_new] = known.try_emplace(of_process.pid);
     if (is_new)
-      place->second = labels_.find(flow.pid);
+      place->second = labels_.find(of_process.pid);
     const std::optional<ProcessLabels::Process>& process = place->second;
-    if (process && process->started <= flow.first_seen && !process->label.empty()) {
-      flow.label = process->label;
-      flow.label_origin = kOrigin;
+    if (process && process->started <= first_seen && !process->label.empty()) {
+      of_process.label = process->label;
+      of_process.label_origin = kOrigin;
     }
-  }
+  };
+  for (FlowCounter& flow : reading->flows)
+    name(flow, flow.first_seen);
+  for (OpenPair& open : reading->queue_pairs)
+    name(open.pair, open.first_seen);
   return reading;
 }
 

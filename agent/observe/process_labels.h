@@ -42,8 +42,8 @@ class ProcessLabels {
   long ticks_;
 };
 
-// Joins labels to the flows whose processes another source names, where the process is older than
-// the flow's first sight. The other source outlives this one.
+// Joins labels to the flows and queue pairs whose processes another source names, where the process
+// is older than their first sight. The other source outlives this one.
 class LabelledSource final : public FlowSource {
  public:
   explicit LabelledSource(FlowSource& flows, ProcessLabels labels = ProcessLabels{})

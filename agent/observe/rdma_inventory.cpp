@@ -213,7 +213,8 @@ void RdmaInventory::note_devices(const RdmaLook& look, std::vector<RdmaPortReadi
                             .netdev = port.netdev,
                             .guid = device->node_guid,
                             .hidden = false,
-                            .counters = {}};
+                            .counters = {},
+                            .index = port.device};
     for (const PortCounters& counters : look.port_counters) {
       if (counters.device == port.device && counters.port == port.port)
         reading.counters = counters.counters;

@@ -58,6 +58,8 @@ struct RdmaPortReading {
   std::uint64_t guid{};
   bool hidden{};
   std::vector<CounterValue> counters;  // those that can be observed now
+  std::uint32_t
+      index{};  // the kernel's of the device: another one after it was removed and re-added
   bool operator==(const RdmaPortReading&) const = default;
 };
 
@@ -68,6 +70,13 @@ struct InterfaceReading {
   bool operator==(const InterfaceReading&) const = default;
 };
 
+// A connected queue pair whose peer is not known here.
+struct OpenPair {
+  OpenQueuePair pair;
+  Time first_seen;
+  bool operator==(const OpenPair&) const = default;
+};
+
 struct FlowReading {
   std::string source;  // the flow source's name
   // Since the last reading some packets passed that could not be counted: flows may be missing from
@@ -76,7 +85,7 @@ struct FlowReading {
   std::vector<FlowCounter> flows;  // in no particular order
   std::vector<RdmaPortReading> rdma_ports{};
   Time rdma_looked{};  // when those were read, which may have been for an earlier reading already
-  std::vector<OpenQueuePair> queue_pairs{};
+  std::vector<OpenPair> queue_pairs{};
   std::vector<InterfaceReading> interfaces{};  // of a leaf
 };
 

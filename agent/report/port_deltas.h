@@ -1,14 +1,14 @@
 // How much the counters of ports grew since they were read last, and in which time. A counter that
 // is read for the first time, or again after it could not be read, has no growth yet and is left
 // out, and so is each where nothing was read since the last report: not observed is not zero
-// (safety rule 7). Pure; one thread; lives as long as its reporter.
+// (safety rule 7). A device that was removed and re-added may have begun anew, from zero or not:
+// its growth is a lower bound. Pure; one thread; lives as long as its reporter.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,10 +33,21 @@ class PortDeltas {
   std::vector<RdmaPortCounts> since_last(const std::vector<RdmaPortReading>& ports, Time read);
 
  private:
-  // Not the name: a device that is renamed counts on, and one that took its name does not.
-  using Key = std::tuple<std::uint64_t, std::uint32_t, std::string>;
+  // Of a device by GUID and the kernel's index, and not by name: one that is renamed counts on, and
+  // one that took its name does not.
+  struct Port {
+    std::uint64_t guid{};
+    std::uint32_t port{};
+    std::uint32_t index{};
+    auto operator<=>(const Port&) const = default;  // NOLINT(modernize-use-nullptr)
+  };
+  using Values = std::map<std::string, std::uint64_t>;
+  using Ports = std::map<Port, Values>;
 
-  std::map<Key, std::uint64_t> before_;
+  // What the port, or the one that it was before its device was re-added, counted last.
+  Ports::const_iterator last(const Port& port, const std::vector<RdmaPortReading>& now) const;
+
+  Ports before_;
   std::optional<Time> read_;  // when those were
 };
 

@@ -36,8 +36,18 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
     const bool went_back = !other && (flow.bytes < before.bytes || flow.packets < before.packets);
     if (other) {
       before.first_seen = flow.first_seen;
-      const WallTime first_seen = wall - (now - flow.first_seen);
-      before.first_seen_wall = first_seen - first_seen.time_since_epoch() % kFirstSeenStep;
+      if (is_new) {
+        before.beginning = &beginnings_[flow.key()];
+        ++before.beginning->ports;
+      }
+      Beginning& beginning = *before.beginning;
+      // Through a further port it is still the same; on the same port it is another.
+      const bool further = is_new && beginning.ports > 1;
+      if (!further && beginning.first_seen != flow.first_seen) {
+        const WallTime first_seen = wall - (now - flow.first_seen);
+        beginning.first_seen = flow.first_seen;
+        beginning.wall = first_seen - first_seen.time_since_epoch() % kFirstSeenStep;
+      }
     }
     if (other || went_back) {
       before.bytes = {};
@@ -47,7 +57,7 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
     if (flow.unobservable || flow.packets != before.packets || flow.bytes != before.bytes) {
       report.flows.push_back({
           .key = {flow.source, flow.destination, flow.source_port, flow.dest_qpn,
-                  before.first_seen_wall},
+                  before.beginning->wall},
           .bytes = {flow.bytes.value - before.bytes.value},
           .packets = flow.packets - before.packets,
           .message_length = flow.message_length,
@@ -70,9 +80,20 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
   }
   report.rdma_ports = ports_.since_last(reading->rdma_ports, reading->rdma_looked);
   interfaces_.since_last(reading->interfaces, report.ports);
-  report.queue_pairs = reading->queue_pairs;
-  std::erase_if(previous_, [this](const auto& entry) { return entry.second.round != round_; });
+  report.queue_pairs.reserve(reading->queue_pairs.size());
+  for (const OpenPair& open : reading->queue_pairs)
+    report.queue_pairs.push_back(open.pair);
+  forget_unread();
   return report;
+}
+
+void Reporter::forget_unread() {
+  std::erase_if(previous_, [this](const auto& entry) {
+    const bool unread = entry.second.round != round_;
+    if (unread && --entry.second.beginning->ports == 0)
+      beginnings_.erase(entry.first.subflow);
+    return unread;
+  });
 }
 
 }  // namespace heddle

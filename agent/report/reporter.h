@@ -29,17 +29,26 @@ class Reporter {
                 std::vector<PortStatus> ports);
 
  private:
-  struct Previous {
+  // Of a subflow, whichever ports it leaves through: one that moves to another port is no other.
+  struct Beginning {
     Time first_seen;
     // Fixed when the subflow is met, so that setting the clock does not turn it into another
     // subflow.
-    WallTime first_seen_wall;
+    WallTime wall;
+    std::size_t ports{};  // that have it
+  };
+  struct Previous {
+    Time first_seen;
+    Beginning* beginning{};
     Bytes bytes;
     std::uint64_t packets{};
     std::uint64_t round{};
   };
 
+  void forget_unread();
+
   std::unordered_map<PortSubflowKey, Previous, SubflowKeyHash> previous_;
+  std::unordered_map<SubflowKey, Beginning, SubflowKeyHash> beginnings_;
   PortDeltas ports_;
   InterfaceDeltas interfaces_;
   std::uint64_t next_number_{1};

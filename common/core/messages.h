@@ -22,7 +22,7 @@ enum class Mode : std::uint8_t { observe, program };
 struct PortCount {
   std::string name;  // "tx_bytes"; see schemas/heddle.capnp
   std::uint64_t value{};
-  bool reset{};  // it went back: a lower bound
+  bool reset{};  // it went back, or its device was re-added: a lower bound
   bool operator==(const PortCount&) const = default;
 };
 
@@ -129,7 +129,9 @@ struct OpenQueuePair {
   IpAddress address;
   std::uint32_t qpn{};
   std::uint32_t remote_qpn{};
-  std::uint32_t pid{};                                     // 0: not known
+  std::uint32_t pid{};         // 0: not known
+  std::string label{};         // what its process works for: "slurm:1234.0"; empty: not known
+  std::string label_origin{};  // where that was read: "cgroup"
   auto operator<=>(const OpenQueuePair&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 

@@ -36,17 +36,13 @@ void read_addresses(capnp::List<std::uint32_t>::Reader four, capnp::List<std::ui
     addresses.push_back(v6(six[i], six[i + 1]));
 }
 
-const IpAddress& at(const std::vector<IpAddress>& addresses, std::uint32_t number) {
-  require(number < addresses.size(), "a flow's address", "is not in its table");
-  return addresses[number];
-}
-
-// The addresses and names that a flow table's rows refer to by number.
+// The addresses and names that a table's rows refer to by number.
 struct Dictionary {
   std::vector<IpAddress> addresses;
   std::vector<std::string> names{""};
 
-  explicit Dictionary(ws::FlowTable::Reader from) {
+  template <class Table>
+  explicit Dictionary(Table from) {
     read_addresses(from.getV4(), from.getV6(), addresses);
     const auto texts = from.getNames();
     require(texts.size() <= 2 * kMaxElements, "a flow table's list of names",
@@ -55,7 +51,10 @@ struct Dictionary {
       names.push_back(name(t, "a flow's port or source"));
   }
 
-  const IpAddress& address(std::uint32_t number) const { return at(addresses, number); }
+  const IpAddress& address(std::uint32_t number) const {
+    require(number < addresses.size(), "a flow's address", "is not in its table");
+    return addresses[number];
+  }
   const std::string& name_of(std::uint32_t number) const {
     require(number < names.size(), "a flow's port or source", "is not in its table");
     return names[number];
@@ -189,13 +188,22 @@ std::vector<OpenQueuePair> read_queue_pairs(ws::QueuePairTable::Reader from) {
   const auto address = column(from.getAddress());
   const auto remote_qpn = column(from.getRemoteQpn());
   const auto pid = column(from.getPid());
-  std::vector<IpAddress> addresses;
-  read_addresses(from.getV4(), from.getV6(), addresses);
-  std::vector<OpenQueuePair> pairs;
-  pairs.reserve(n);
-  for (unsigned i = 0; i < n; ++i)
-    pairs.push_back(
-        {at(addresses, address[i]), queue_pair(qpn[i]), queue_pair(remote_qpn[i]), pid[i]});
+  const auto label = column.later(from.getLabel());
+  const auto label_origin = column.later(from.getLabelOrigin());
+  require(label.given() == label_origin.given(), "a column of labels", "has another length");
+  const Dictionary dictionary(from);
+  std::vector<OpenQueuePair> pairs(n);
+  for (unsigned i = 0; i < n; ++i) {
+    OpenQueuePair& pair = pairs[i];
+    pair.address = dictionary.address(address[i]);
+    pair.qpn = queue_pair(qpn[i]);
+    pair.remote_qpn = queue_pair(remote_qpn[i]);
+    pair.pid = pid[i];
+    if (label.given()) {
+      pair.label = dictionary.name_of(label[i]);
+      pair.label_origin = dictionary.name_of(label_origin[i]);
+    }
+  }
   return pairs;
 }
 

@@ -59,8 +59,8 @@ class Dictionary {
       v6.set(2 * i + 1, v6_half(v6_[i], 8));
     }
   }
-  void put_into(ws::FlowTable::Builder out) const {
-    put_addresses_into(out);
+  template <class Table>
+  void put_names_into(Table out) const {
     auto names = out.initNames(static_cast<unsigned>(names_.size()));
     for (unsigned i = 0; i < names.size(); ++i)
       names.set(i, text(names_[i]));
@@ -155,7 +155,8 @@ void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows,
     dictionary.add(flow.label_origin);
     base = std::min(base, flow.key.first_seen.time_since_epoch().count());
   }
-  dictionary.put_into(out);
+  dictionary.put_addresses_into(out);
+  dictionary.put_names_into(out);
   out.setFirstSeenBase(base);
 
   const ColumnWriter column(flows, columns_of_one);
@@ -201,8 +202,11 @@ void put_flows(ws::FlowTable::Builder out, const std::vector<FlowDelta>& flows,
 
 void put_queue_pairs(ws::QueuePairTable::Builder out, const std::vector<OpenQueuePair>& pairs) {
   Dictionary dictionary;
-  for (const OpenQueuePair& pair : pairs)
+  for (const OpenQueuePair& pair : pairs) {
     dictionary.add(pair.address);
+    dictionary.add(pair.label);
+    dictionary.add(pair.label_origin);
+  }
   dictionary.put_addresses_into(out);
   const auto n = static_cast<unsigned>(pairs.size());
   auto address = out.initAddress(n);
@@ -214,6 +218,17 @@ void put_queue_pairs(ws::QueuePairTable::Builder out, const std::vector<OpenQueu
     qpn.set(i, pairs[i].qpn);
     remote_qpn.set(i, pairs[i].remote_qpn);
     pid.set(i, pairs[i].pid);
+  }
+  if (std::ranges::none_of(pairs, [](const OpenQueuePair& pair) {
+        return !pair.label.empty() || !pair.label_origin.empty();
+      }))
+    return;
+  dictionary.put_names_into(out);
+  auto label = out.initLabel(n);
+  auto label_origin = out.initLabelOrigin(n);
+  for (unsigned i = 0; i < n; ++i) {
+    label.set(i, dictionary.number(pairs[i].label));
+    label_origin.set(i, dictionary.number(pairs[i].label_origin));
   }
 }
 

@@ -56,9 +56,20 @@ std::string process_cell(const Json& flow) {
 // The peer, and how it is known where no packet has shown it: "10.2.1.2 (inferred)".
 std::string destination_cell(const Json& flow) {
   const Json& peer = member(flow, "peer");
-  const std::string destination = text(member(flow, "destination"));
+  const Json& address = member(flow, "destination");
+  // By its whole name: "?" alone would look as if a row had lost a column.
+  const std::string destination = address == "unobservable" ? "unobservable" : text(address);
   return !peer.is_string() || peer == "wire" ? destination
                                              : fmt::format("{} ({})", destination, text(peer));
+}
+
+// What nobody counts may be an elephant.
+Cell kind_cell(const Json& flow) {
+  if (truth(member(flow, "elephant")))
+    return {"elephant", Tone::plain};
+  if (member(flow, "bytes") == "unobservable")
+    return {std::string(kUnknown), Tone::plain};
+  return {"mouse", Tone::faint};
 }
 
 // The flow sources, or on a coordinator that does not tell them the nodes.
@@ -111,7 +122,6 @@ std::string render_flows(const Json& reply, bool colour) {
     columns.push_back(std::move(column));
   Table table(std::move(columns));
   for (const Json& flow : flows) {
-    const bool elephant = truth(member(flow, "elephant"));
     std::vector<Cell> row{{endpoint(member(flow, "source"), member(flow, "source_port"))},
                           {destination_cell(flow)},
                           {queue_pair_cell(flow)}};
@@ -119,7 +129,7 @@ std::string render_flows(const Json& reply, bool colour) {
       row.push_back({process_cell(flow)});
     for (Cell cell : {Cell{text(member(flow, "job"))},
                       {label_cell(flow)},
-                      {elephant ? "elephant" : "mouse", elephant ? Tone::plain : Tone::faint},
+                      kind_cell(flow),
                       {measured(member(flow, "rate_bps"), human_rate)},
                       {bytes_cell(flow)},
                       {measured(member(flow, "message_length"), human_bytes)},

@@ -11,6 +11,9 @@ namespace {
 // Long enough to smooth a barrier between two steps, short enough to follow a change of path.
 constexpr std::uint64_t kRateIntervals = 3;
 constexpr std::size_t kOnsets = 8;
+// Agents give the time that they first saw a subflow in steps of 17 ms, and after they have
+// forgotten a silent one they may date the same beginning again by a clock that was slewed since.
+constexpr Duration kSameBeginning = std::chrono::milliseconds(100);
 
 Sighting* find(Subflow& flow, const std::string& node) {
   for (Sighting& sighting : flow.sightings)
@@ -100,13 +103,18 @@ std::string to_string(const FlowKey& key) {
 }
 
 void FlowTable::add(const std::string& node, const Report& report, Time now) {
+  Observer& observer = nodes_[node];
+  if (report.number <= observer.number)
+    ++observer.life;
+  observer.number = report.number;
   // Of an agent that is there and could not see: no silence, and no sighting either.
   if (report.gap && report.flows.empty()) {
-    open_pairs_.add(node, report.queue_pairs, now);
+    // Nor has a queue pair ended because nobody could look.
+    if (!report.queue_pairs.empty())
+      open_pairs_.add(node, report.queue_pairs, now);
     host_ports_.add(node, report);
     return;
   }
-  Observer& observer = nodes_[node];
   ++observer.ordinal;
   observer.length[observer.ordinal % kIntervals] = report.length;
   observer.last_report = now;
@@ -126,16 +134,17 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
       ++untracked_;
       return;
     }
-    Subflow fresh;
-    fresh.key = key;
-    fresh.source = topology_.find_nic(key.source).value_or(NicId{});
-    fresh.destination = topology_.find_nic(key.destination).value_or(NicId{});
-    if (fresh.source.valid())
-      fresh.entry = topology_[fresh.source].attachments.front();
-    fresh.appeared = fresh.last_active = fresh.last_evidence = now;
-    found = subflows_.emplace(key, std::move(fresh)).first;
+    found = subflows_.emplace(key, fresh(key, now)).first;
   }
   Subflow& flow = found->second;
+  if (is_another(node, observer, delta, now, flow)) {
+    Subflow next = fresh(key, now);
+    next.dating = flow.dating;
+    // The same addresses and ports are hashed the same way.
+    next.entry = flow.entry;
+    next.observed_up = flow.observed_up;
+    flow = std::move(next);
+  }
   own(node, delta, flow);
   if (delta.unobservable) {
     // It is there and may send as much as it likes: neither silent nor a sighting.
@@ -216,6 +225,42 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
     flow.last_evidence = now;
 }
 
+Subflow FlowTable::fresh(const FlowKey& key, Time now) const {
+  Subflow flow;
+  flow.key = key;
+  flow.source = topology_.find_nic(key.source).value_or(NicId{});
+  flow.destination = topology_.find_nic(key.destination).value_or(NicId{});
+  if (flow.source.valid())
+    flow.entry = topology_[flow.source].attachments.front();
+  flow.appeared = flow.last_active = flow.last_evidence = now;
+  return flow;
+}
+
+// Whether the observer that dates the subflow tells by this that it is not the one it was.
+bool FlowTable::is_another(const std::string& node, const Observer& observer,
+                           const FlowDelta& delta, Time now, Subflow& flow) const {
+  Dating& dating = flow.dating;
+  if (dating.observer != &observer) {
+    const Vantage here = vantage(node, flow);
+    if (dating.observer == nullptr || here < dating.vantage || !is_heard(*dating.observer, now))
+      dating = {.observer = &observer,
+                .life = observer.life,
+                .vantage = here,
+                .first_seen = delta.key.first_seen};
+    return false;
+  }
+  // An agent that began anew dates everything anew, but processes stay what they are.
+  const bool other_process = flow.sender.node == node && flow.sender.pid != 0 && delta.pid != 0 &&
+                             flow.sender.pid != delta.pid;
+  const Duration apart = delta.key.first_seen > dating.first_seen
+                             ? delta.key.first_seen - dating.first_seen
+                             : dating.first_seen - delta.key.first_seen;
+  const bool dated_anew = dating.life == observer.life && apart > kSameBeginning;
+  dating.life = observer.life;
+  dating.first_seen = delta.key.first_seen;
+  return other_process || dated_anew;
+}
+
 void FlowTable::own(const std::string& node, const FlowDelta& delta, Subflow& flow) {
   if (delta.local_qpn == 0)
     return;
@@ -291,6 +336,19 @@ void FlowTable::note_onset(Subflow& flow, Time begin) const {
   // Bursts at uneven distances are not an iteration.
   if (gaps.back() - gaps.front() <= median / 4)
     flow.period = median;
+}
+
+JoinedPairs FlowTable::joined_pairs() const {
+  if (open_pairs_.empty())
+    return {};
+  std::vector<KnownEnd> known;
+  for (const auto& [key, flow] : subflows_)
+    if (flow.sender.qpn != 0)
+      known.push_back({.address = key.source,
+                       .peer = key.destination,
+                       .qpn = flow.sender.qpn,
+                       .remote_qpn = key.dest_qpn});
+  return open_pairs_.join(known);
 }
 
 Duration FlowTable::memory(const Subflow& flow) const {

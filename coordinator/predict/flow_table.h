@@ -2,6 +2,9 @@
 // the same packets; the row keeps them apart by vantage and believes the one nearest to the sender,
 // so that a flow seen four times is still one flow.
 //
+// Numbers are used again: when the most direct observer dates a subflow anew, it is another one,
+// and its row begins afresh. Dates of different observers are not compared.
+//
 // Thread: the event loop's. Lifetime: the coordinator's.
 #pragma once
 
@@ -45,6 +48,8 @@ inline constexpr std::size_t kIntervals = 32;
 // The intervals that one node reported.
 struct Observer {
   std::uint64_t ordinal{};  // of its latest report; counts what arrived
+  std::uint64_t number{};   // that its agent gave that report
+  std::uint64_t life{};     // how often its agent began to number from the start
   std::array<Duration, kIntervals> length{};
   Time last_report;
 };
@@ -79,8 +84,17 @@ struct SenderPair {
   std::string source;   // its flow source
 };
 
+// Since when there is a subflow, by the most direct observer.
+struct Dating {
+  const Observer* observer{};  // lives as long as the table
+  std::uint64_t life{};        // of that observer's agent
+  Vantage vantage{};
+  WallTime first_seen;  // by its clock
+};
+
 struct Subflow {
   FlowKey key;
+  Dating dating;
   NicId source;  // not valid: no NIC of the fabric has this address
   NicId destination;
   AttachmentId entry;  // where it enters the fabric: the first, or the one of the leaf that sees it
@@ -139,12 +153,16 @@ class FlowTable {
   void reconfigure(FlowTableConfig config) { config_ = config; }
 
   std::uint64_t untracked() const { return untracked_; }
-  const OpenPairs& open_pairs() const { return open_pairs_; }
+  // Both ends of the queue pairs whose peers their own machines do not know.
+  JoinedPairs joined_pairs() const;
   const HostPorts& host_ports() const { return host_ports_; }
   const FlowTableConfig& config() const { return config_; }
 
  private:
   Vantage vantage(const std::string& node, const Subflow& flow) const;
+  Subflow fresh(const FlowKey& key, Time now) const;
+  bool is_another(const std::string& node, const Observer& observer, const FlowDelta& delta,
+                  Time now, Subflow& flow) const;
   void merge(const std::string& node, const Observer& observer, const FlowDelta& delta, Time begin,
              Time now);
   static void own(const std::string& node, const FlowDelta& delta, Subflow& flow);

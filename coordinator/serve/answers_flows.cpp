@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "coordinator/serve/answers.h"
 #include "coordinator/serve/json.h"
@@ -40,9 +41,16 @@ Json bytes_error(const Subflow& flow) {
   return flow.bytes_variance > 0 ? Json(std::uint64_t(std::sqrt(flow.bytes_variance))) : Json();
 }
 
-// "cgroup on h1-2".
-Json label_origin(const Subflow& flow) {
-  return flow.label.empty() ? Json() : Json(flow.label_origin + " on " + flow.label_node);
+// What a flow works for, and who says so: "cgroup on h1-2".
+struct Label {
+  Json text;
+  Json origin;
+};
+
+Label label(const std::string& text, const std::string& origin, const std::string& node) {
+  if (text.empty())
+    return {};
+  return {text, origin + " on " + node};
 }
 
 const char* name_of(PeerOrigin origin) {
@@ -63,24 +71,34 @@ Json number_or_null(std::uint32_t number) {
   return number != 0 ? Json(number) : Json();
 }
 
-// The queue pair that sends it. Packets that somebody sees confirm what was only inferred.
+// The queue pair that sends it, and its process.
 struct Sender {
   Json node;
   Json qpn;
   Json pid;
   Json peer;
+  Label label;
 };
 
-Sender sender_of(const Subflow& flow, const std::multimap<FlowKey, InferredFlow>& inferred) {
+Sender sender_of(const InferredFlow& flow, Json peer) {
+  const OpenQueuePair& pair = flow.pair;
+  return {flow.node, pair.qpn, number_or_null(pair.pid), std::move(peer),
+          label(pair.label, pair.label_origin, flow.node)};
+}
+
+// `open`: the queue pairs whose own machine does not know the peer, and which are this flow's.
+Sender sender_of(const Subflow& flow, const std::vector<const InferredFlow*>& open) {
+  // Packets that somebody sees confirm what was only inferred.
   const char* const peer = name_of(flow.sightings.empty() ? flow.sender.peer : PeerOrigin::wire);
+  const Label own = label(flow.label, flow.label_origin, flow.label_node);
   if (flow.sender.qpn != 0)
-    return {flow.sender.node, flow.sender.qpn, number_or_null(flow.sender.pid), peer};
-  const auto [begin, end] = inferred.equal_range(flow.key);
-  if (begin != end && std::next(begin) == end) {
-    const InferredFlow& pair = begin->second;
-    return {pair.node, pair.qpn, number_or_null(pair.pid), peer};
-  }
-  return {Json(), Json(), Json(), peer};
+    return {flow.sender.node, flow.sender.qpn, number_or_null(flow.sender.pid), peer, own};
+  if (open.size() != 1)
+    return {Json(), Json(), Json(), peer, own};
+  Sender sender = sender_of(*open.front(), peer);
+  if (!own.text.is_null())
+    sender.label = own;
+  return sender;
 }
 
 // "h1-2:ebpf+rdma", the most trusted first.
@@ -124,8 +142,8 @@ Json flow_row(const NetworkView& view, const Subflow& flow, const Planned* plan,
       {"bytes", counted ? Json(flow.bytes.value) : Json("unobservable")},
       {"bytes_at_least", flow.reset},
       {"bytes_error", bytes_error(flow)},
-      {"label", flow.label.empty() ? Json() : Json(flow.label)},
-      {"label_origin", label_origin(flow)},
+      {"label", sender.label.text},
+      {"label_origin", sender.label.origin},
       {"message_length", flow.message_length.value > 0 ? Json(flow.message_length.value) : Json()},
       {"period_ms", milliseconds(flow.period)},
       {"planned_path",
@@ -136,25 +154,84 @@ Json flow_row(const NetworkView& view, const Subflow& flow, const Planned* plan,
       {"sources", sources_of(flow)}};
 }
 
-// What follows from both ends' queue pairs and is not on any wire that somebody sees.
-Json inferred_rows(const NetworkView& view, const std::multimap<FlowKey, InferredFlow>& inferred) {
+// Open queue pairs, by the flows whose packets somebody sees and which can only be theirs.
+class Confirmed {
+ public:
+  Confirmed(const FlowTable& table, const JoinedPairs& joined) {
+    for (const auto& [key, flow] : joined.flows)
+      if (table.subflows().contains(key))
+        add(key, flow);
+    if (joined.flows.empty() && joined.alone.empty())
+      return;
+    std::map<FlowKey, std::vector<FlowKey>> by_sender;
+    for (const auto& [key, flow] : table.subflows()) {
+      if (flow.sender.qpn == 0)
+        by_sender[without_destination(key)].push_back(key);
+      else  // also one whose own machine knew its peer until a moment ago
+        known_.emplace(flow.sender.node, flow.sender.qpn, key.dest_qpn, flow.sender.pid);
+    }
+    // Of one whose other end nobody reports, the packets show where it is, if only one place comes
+    // into question.
+    for (const InferredFlow& flow : joined.alone) {
+      const auto seen = by_sender.find(without_destination(flow.key));
+      if (seen != by_sender.end() && seen->second.size() == 1)
+        add(seen->second.front(), flow);
+    }
+  }
+
+  std::vector<const InferredFlow*> of(const FlowKey& key) const {
+    const auto found = by_key_.find(key);
+    return found == by_key_.end() ? std::vector<const InferredFlow*>{} : found->second;
+  }
+  bool contains(const InferredFlow& flow) const {
+    return pairs_.contains({flow.node, flow.pair.qpn, flow.pair.address}) ||
+           known_.contains({flow.node, flow.pair.qpn, flow.pair.remote_qpn, flow.pair.pid});
+  }
+
+ private:
+  static FlowKey without_destination(FlowKey key) {
+    key.destination = {};
+    return key;
+  }
+  void add(const FlowKey& key, const InferredFlow& flow) {
+    by_key_[key].push_back(&flow);
+    pairs_.emplace(flow.node, flow.pair.qpn, flow.pair.address);
+  }
+
+  std::map<FlowKey, std::vector<const InferredFlow*>> by_key_;
+  std::set<std::tuple<std::string, std::uint32_t, IpAddress>> pairs_;
+  // Node, queue pair, the other end's, process.
+  std::set<std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t>> known_;
+};
+
+// Queue pairs that are on no wire that somebody sees: what follows from both ends, and those whose
+// other end nobody reports.
+Json open_rows(const NetworkView& view, const JoinedPairs& joined, const Confirmed& confirmed) {
   Json rows = Json::array();
-  // Of several that a queue pair may be, traffic has confirmed one.
-  std::set<std::pair<std::string, std::uint32_t>> confirmed;
-  for (const auto& [key, pair] : inferred)
-    if (view.flows.subflows().contains(key))
-      confirmed.emplace(pair.node, pair.qpn);
-  for (const auto& [key, pair] : inferred) {
-    if (!confirmed.emplace(pair.node, pair.qpn).second)
-      continue;
+  const auto add = [&](const InferredFlow& open, Json peer) {
     Subflow flow;
-    flow.key = key;
-    Json row =
-        flow_row(view, flow, nullptr, {pair.node, pair.qpn, number_or_null(pair.pid), "inferred"});
-    if (pair.ambiguous)
-      row["destination"] = "unobservable";
-    row["sources"] = Json::array({pair.node + ":rdma"});
+    flow.key = open.key;
+    Json row = flow_row(view, flow, nullptr, sender_of(open, std::move(peer)));
+    row["sources"] = Json::array({open.node + ":rdma"});
     rows.push_back(std::move(row));
+    return std::prev(rows.end());
+  };
+  // Of several that one may be, one row is enough.
+  std::set<std::tuple<std::string, std::uint32_t, IpAddress>> shown;
+  for (const auto& [key, open] : joined.flows) {
+    if (confirmed.contains(open) ||
+        !shown.emplace(open.node, open.pair.qpn, open.pair.address).second)
+      continue;
+    const auto row = add(open, "inferred");
+    if (open.ambiguous)
+      (*row)["destination"] = "unobservable";
+  }
+  for (const InferredFlow& open : joined.alone) {
+    if (confirmed.contains(open))
+      continue;
+    const auto row = add(open, Json());
+    (*row)["destination"] = "unobservable";
+    (*row)["source_port"] = Json();  // what its driver makes of the numbers, nobody has seen
   }
   return rows;
 }
@@ -192,14 +269,15 @@ Json host_ports(const NetworkView& view) {
 
 std::string flows_json(const NetworkView& view) {
   const std::map<FlowKey, Planned> planned = planned_by_key(view);
-  const std::multimap<FlowKey, InferredFlow> inferred = view.flows.open_pairs().join();
+  const JoinedPairs joined = view.flows.joined_pairs();
+  const Confirmed confirmed(view.flows, joined);
   Json flows = Json::array();
   for (const auto& [key, flow] : view.flows.subflows()) {
     const auto place = planned.find(key);
     flows.push_back(flow_row(view, flow, place == planned.end() ? nullptr : &place->second,
-                             sender_of(flow, inferred)));
+                             sender_of(flow, confirmed.of(key))));
   }
-  Json more = inferred_rows(view, inferred);
+  Json more = open_rows(view, joined, confirmed);
   for (Json& row : more)
     flows.push_back(std::move(row));
   return dump({{"flows", std::move(flows)},

@@ -123,7 +123,7 @@ TEST(SafetyRule7, AQueuePairOfHardwareWithoutACounterSendsUnobservably) {
 TEST(FlowMerger, LeavesAQueuePairWithoutAPeerToTheCoordinator) {
   const FlowReading reading = merged(wire({}), view({pair()}));
   EXPECT_TRUE(reading.flows.empty());
-  EXPECT_EQ(reading.queue_pairs, (std::vector<OpenQueuePair>{{kHere, 178, 200, 197}}));
+  EXPECT_EQ(reading.queue_pairs, (std::vector<OpenPair>{{{kHere, 178, 200, 197}, at(1)}}));
 }
 
 // Soft-RoCE's packets all pass the kernel's hook.

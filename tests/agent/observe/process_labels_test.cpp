@@ -74,9 +74,16 @@ class ProcessLabelsTest : public ::testing::Test {
     source.reading.flows.resize(1);
     source.reading.flows[0].pid = pid;
     source.reading.flows[0].first_seen = first_seen;
+    source.reading.queue_pairs.resize(1);
+    source.reading.queue_pairs[0].pair.pid = pid;
+    source.reading.queue_pairs[0].first_seen = first_seen;
     LabelledSource labelled(source, ProcessLabels(proc_.path()));
-    const FlowCounter flow = labelled.read(Time{})->flows[0];
+    const FlowReading reading = *labelled.read(Time{});
+    const FlowCounter& flow = reading.flows[0];
     EXPECT_EQ(flow.label_origin, flow.label.empty() ? "" : "cgroup");
+    const OpenQueuePair& open = reading.queue_pairs[0].pair;
+    EXPECT_EQ(open.label, flow.label) << "whether its peer is known or not";
+    EXPECT_EQ(open.label_origin, flow.label_origin);
     return flow.label;
   }
 
@@ -87,7 +94,7 @@ class ProcessLabelsTest : public ::testing::Test {
 constexpr const char* kJob5 = "0::/system.slice/slurmstepd.scope/job_5/step_0\n";
 constexpr const char* kJob6 = "0::/system.slice/slurmstepd.scope/job_6/step_0\n";
 
-TEST_F(ProcessLabelsTest, FlowsOfAProcessCarryItsJob) {
+TEST_F(ProcessLabelsTest, FlowsAndQueuePairsOfAProcessCarryItsJob) {
   make(7, 100, kJob5);
   EXPECT_EQ(label(7, Time(seconds(101))), "slurm:5.0");
   EXPECT_EQ(label(7, Time(seconds(100))), "slurm:5.0") << "seen as it began";

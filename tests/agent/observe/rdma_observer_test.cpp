@@ -424,7 +424,7 @@ TEST_F(RdmaObserverTest, MakesAReadingWhereNothingElseSees) {
   const auto reading = host.read(clock.now());
   ASSERT_TRUE(reading);
   EXPECT_EQ(reading->queue_pairs,
-            (std::vector<OpenQueuePair>{{IpAddress::v4(10, 1, 1, 2), 178, 200, 197}}));
+            (std::vector<OpenPair>{{{IpAddress::v4(10, 1, 1, 2), 178, 200, 197}, clock.now()}}));
   EXPECT_EQ(reading->rdma_ports.at(0).netdev, "eth0");
   const auto able = host.probe();
   ASSERT_EQ(able.size(), 3U);

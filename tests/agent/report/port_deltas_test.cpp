@@ -8,13 +8,14 @@ namespace heddle {
 namespace {
 
 RdmaPortReading reading(std::vector<CounterValue> counters, std::string device = "mlx5_0",
-                        std::uint64_t guid = 7) {
+                        std::uint64_t guid = 7, std::uint32_t index = 3) {
   return {.device = std::move(device),
           .port = 1,
           .netdev = "eth0",
           .guid = guid,
           .hidden = false,
-          .counters = std::move(counters)};
+          .counters = std::move(counters),
+          .index = index};
 }
 
 // A look a second.
@@ -93,6 +94,40 @@ TEST(SafetyRule7, ADeviceOfTheSameNameIsNotTheSameDevice) {
   Looks deltas;
   deltas.since_last({reading({{"tx_bytes", 1000}}, "mlx5_0", 7)});
   EXPECT_TRUE(deltas.since_last({reading({{"tx_bytes", 1500}}, "mlx5_0", 8)}).at(0).counts.empty());
+}
+
+// The driver was loaded again between two looks. If its counters went on, they grew by 500; if they
+// began anew at zero, by 1,500 and what they had grown before that: at least 500.
+TEST(SafetyRule7, ADeviceThatWasRemovedAndReAddedIsAResetAlsoWhereItCountsFromHigherUp) {
+  Looks deltas;
+  deltas.since_last({reading({{"rx_bytes", 1000}, {"tx_bytes", 1000}}, "mlx5_0", 7, 3)});
+  const auto counts =
+      deltas.since_last({reading({{"rx_bytes", 300}, {"tx_bytes", 1500}}, "mlx5_0", 7, 4)});
+  EXPECT_EQ(counts.at(0).counts,
+            (std::vector<PortCount>{{"rx_bytes", 300, true}, {"tx_bytes", 500, true}}));
+  EXPECT_EQ(deltas.since_last({reading({{"tx_bytes", 1600}}, "mlx5_0", 7, 4)}).at(0).counts,
+            (std::vector<PortCount>{{"tx_bytes", 100, false}}));
+}
+
+// Two functions of one card whose driver gives both the same GUID, or none: each is itself.
+TEST(PortDeltas, TellDevicesOfOneGuidApart) {
+  for (const std::uint64_t guid : {0, 7}) {
+    Looks deltas;
+    deltas.since_last({reading({{"tx_bytes", 1000}}, "mlx5_0", guid, 3),
+                       reading({{"tx_bytes", 9000}}, "mlx5_1", guid, 4)});
+    const auto counts = deltas.since_last({reading({{"tx_bytes", 1010}}, "mlx5_0", guid, 3),
+                                           reading({{"tx_bytes", 9020}}, "mlx5_1", guid, 4)});
+    EXPECT_EQ(counts.at(0).counts, (std::vector<PortCount>{{"tx_bytes", 10, false}}));
+    EXPECT_EQ(counts.at(1).counts, (std::vector<PortCount>{{"tx_bytes", 20, false}}));
+  }
+}
+
+// A third one of no GUID may be anything.
+TEST(SafetyRule7, ADeviceWithoutAGuidThatWasReAddedBeginsAnew) {
+  Looks deltas;
+  deltas.since_last({reading({{"tx_bytes", 1000}}, "mlx5_0", 0, 3)});
+  EXPECT_TRUE(
+      deltas.since_last({reading({{"tx_bytes", 1500}}, "mlx5_0", 0, 4)}).at(0).counts.empty());
 }
 
 // 4,000 octets in the 3 s between two looks: not 0, 0 and 4,000 in a second each.

@@ -98,6 +98,39 @@ TEST_F(ReporterTest, TellsTheSameSubflowThroughTwoPortsApart) {
   EXPECT_EQ(second.flows[1].out_port, "up2");
 }
 
+// Moved from up1 to up2, where the packets' counter begins later: no other subflow, and neither
+// once the first port's count is forgotten.
+TEST_F(ReporterTest, ASubflowThatMovesToAnotherPortStaysTheSame) {
+  const WireKey key = at(seconds(1), reading({flow(1000, 2)})).flows.at(0).key;
+  FlowCounter moved = flow(300, 3, kStart + seconds(2));
+  moved.out_port = "up2";
+  const Report both = at(seconds(2), reading({flow(1500, 3), moved}));
+  ASSERT_EQ(both.flows.size(), 2U);
+  EXPECT_EQ(both.flows[0].key, key);
+  EXPECT_EQ(both.flows[1].key, key);
+  moved.bytes = {400};
+  EXPECT_EQ(at(seconds(3), reading({moved})).flows.at(0).key, key);
+  // It ended on all ports; this is the next one of these numbers.
+  at(seconds(4), reading({}));
+  EXPECT_LT(
+      key.first_seen,
+      at(seconds(5), reading({flow(100, 1, kStart + seconds(4))})).flows.at(0).key.first_seen);
+}
+
+// Its process is another one: that holds for what leaves through each port.
+TEST_F(ReporterTest, AnotherSubflowIsAnotherOnEachPort) {
+  const auto through_both = [](Time first_seen) {
+    FlowCounter other = flow(300, 3, first_seen);
+    other.out_port = "up2";
+    return reading({flow(1000, 2, first_seen), other});
+  };
+  const WireKey key = at(seconds(1), through_both(kStart)).flows.at(0).key;
+  const Report next = at(seconds(2), through_both(kStart + seconds(1)));
+  ASSERT_EQ(next.flows.size(), 2U);
+  EXPECT_LT(key.first_seen, next.flows[0].key.first_seen);
+  EXPECT_EQ(next.flows[0].key, next.flows[1].key);
+}
+
 TEST_F(ReporterTest, NamesNoPortOnAHost) {
   Reporter host{kStart, false};
   const Report report = host.report(kStart + seconds(1), kWall, reading({flow(1000, 2)}), {});

@@ -160,6 +160,23 @@ TEST(Pretender, SafetyRule10AFlowTableThatContradictsItselfIsRefused) {
     table.initQpn(1);
     table.initAddress(2);
   });
+  // A queue pair's labels: without their origins, and of a name that is not given.
+  const auto one_pair = [](auto root) {
+    auto table = root.initReport().initQueuePairs();
+    table.initV4(1);
+    table.initQpn(1);
+    table.initAddress(1);
+    table.initRemoteQpn(1);
+    table.initPid(1);
+    return table;
+  };
+  ASSERT_TRUE(decode_built([&](auto root) { one_pair(root); }));
+  expect_code(Errc::parse, "another length", [&](auto root) { one_pair(root).initLabel(1); });
+  expect_code(Errc::parse, "not in its table", [&](auto root) {
+    auto table = one_pair(root);
+    table.initLabel(1).set(0, 1);
+    table.initLabelOrigin(1);
+  });
   expect_code(Errc::parse, "wrong size", [](auto root) { one_row(root).initV6(3); });
   expect_code(Errc::parse, "is empty", [](auto root) { one_row(root).initNames(1); });
   expect_code(Errc::parse, "first seen", [](auto root) {

@@ -33,6 +33,19 @@ TEST(SafetyRule7, FlowsThatNobodyCountsAreShownAsUnknownAndHowTheirPeerIsKnown) 
   EXPECT_FALSE(holds(out, "PROCESS")) << out;
 }
 
+TEST(SafetyRule7, AQueuePairWhosePeerNobodyKnowsIsShownWithAPeerThatIsUnobservable) {
+  const std::string out = shown(R"({"flows":[{"source":"10.1.1.2","source_port":null,
+    "destination":"unobservable","dest_qpn":200,"local_qpn":178,"pid":197,"sender":"h1-1",
+    "peer":null,"elephant":false,"label":"slurm:5.0","label_origin":"cgroup on h1-1",
+    "rate_bps":"unobservable","bytes":"unobservable","sources":["h1-1:rdma"]}]})");
+  EXPECT_TRUE(holds(out, "10.1.1.2 ")) << out;
+  EXPECT_TRUE(holds(out, " unobservable ")) << out;
+  EXPECT_TRUE(holds(out, "178 > 200")) << out;
+  EXPECT_TRUE(holds(out, "197 on h1-1")) << out;
+  EXPECT_TRUE(holds(out, "slurm:5.0 (cgroup on h1-1)")) << out;
+  EXPECT_FALSE(holds(out, "mouse")) << "what nobody counts may be an elephant\n" << out;
+}
+
 TEST(RenderFlows, SayHowMuchOfWhatAPortSendsIsUnexplained) {
   const std::string out = shown(R"({"flows":[],"ports":[
     {"node":"h1-1","port":"eth0","device":"mlx5_0","hidden":false,"counted_by":"rdma",

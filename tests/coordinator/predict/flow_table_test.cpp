@@ -101,6 +101,114 @@ TEST_F(FlowTableTest, JoinsSightingsWhoseFirstSeenTimesDiffer) {
   EXPECT_EQ(only().sightings.size(), 2U);
 }
 
+class ReusedNumbers : public FlowTableTest {
+ protected:
+  // What the host says of its queue pair, begun at `first_seen` by the wall clock.
+  FlowDelta of_host(Duration first_seen, std::uint32_t pid, std::uint64_t bytes,
+                    std::string label = {}) const {
+    FlowDelta result = delta(key, bytes);
+    result.key.first_seen = WallTime(first_seen);
+    result.local_qpn = 178;
+    result.pid = pid;
+    result.label = std::move(label);
+    result.label_origin = result.label.empty() ? "" : "cgroup";
+    return result;
+  }
+};
+
+// A process of job 5 sent 3 x 2 MB and ended. Another one got its queue pair's numbers.
+TEST_F(ReusedNumbers, ByAnotherProcessMakeAnotherSubflow) {
+  for (int i = 0; i < 3; ++i, pass()) {
+    report("h1-1", {of_host(100s, 11, 2000000, "slurm:5.0")});
+    report("leaf1", {delta(key, 2000000, "up2")});
+  }
+  ASSERT_TRUE(only().elephant);
+  // Its leaf reports first, as before, and sees no difference: that is no reason to begin afresh.
+  report("leaf1", {delta(key, 1000, "up2")});
+  EXPECT_EQ(only().bytes, Bytes{6000000});
+  report("h1-1", {of_host(200s, 22, 1000)});
+  EXPECT_EQ(only().bytes, Bytes{1000});
+  EXPECT_EQ(only().label, "");
+  EXPECT_EQ(only().label_node, "");
+  EXPECT_EQ(only().sender.pid, 22U);
+  EXPECT_EQ(only().onsets.size(), 1U);
+  EXPECT_EQ(only().appeared, now + 1s);
+  EXPECT_FALSE(only().elephant);
+  ASSERT_EQ(only().sightings.size(), 1U);
+  EXPECT_DOUBLE_EQ(table.rate(only(), now + 1s)->bits_per_second, 8e3);
+  EXPECT_TRUE(only().observed_up.valid()) << "the same ports are hashed the same way";
+  pass();
+  report("leaf1", {delta(key, 500, "up2")});
+  report("h1-1", {of_host(200s, 22, 500)});
+  EXPECT_EQ(only().bytes, Bytes{1500}) << "by both, once";
+  EXPECT_EQ(only().sightings.size(), 2U);
+}
+
+// Also where nobody can count what they send.
+TEST_F(ReusedNumbers, OfAnUnobservableQueuePairTakeNoLabelAlong) {
+  FlowDelta first = of_host(100s, 11, 0, "slurm:5.0");
+  first.unobservable = true;
+  report("h1-1", {first});
+  report("leaf1", {delta(key, 4000, "up1")});
+  pass();
+  FlowDelta next = of_host(200s, 22, 0);
+  next.unobservable = true;
+  report("h1-1", {next});
+  EXPECT_EQ(only().label, "");
+  EXPECT_EQ(only().sender.pid, 22U);
+  EXPECT_EQ(only().bytes, Bytes{0});
+  EXPECT_TRUE(only().sightings.empty());
+  report("leaf1", {delta(key, 1000, "up1")});
+  EXPECT_EQ(only().bytes, Bytes{1000});
+}
+
+// Agents date in steps of 17 ms, and a clock is slewed: the same beginning, not another.
+TEST_F(ReusedNumbers, AreNotThoseOfABeginningThatIsDatedALittleDifferently) {
+  report("h1-1", {of_host(100s, 11, 1000)});
+  pass();
+  report("h1-1", {of_host(100s + 34ms, 11, 1000)});
+  EXPECT_EQ(only().bytes, Bytes{2000});
+}
+
+// An agent that begins anew dates all its flows anew and counts its reports from 1 again.
+TEST_F(ReusedNumbers, AreNotTheSameNumbersThatARestartedAgentDatesAnew) {
+  for (int i = 0; i < 3; ++i, pass())
+    report("h1-1", {of_host(100s, 11, 1000)});
+  number = 0;
+  report("h1-1", {of_host(150s, 11, 1000)});
+  EXPECT_EQ(only().bytes, Bytes{4000});
+  pass();
+  // But a process that ended meanwhile is not another's past.
+  number = 0;
+  report("h1-1", {of_host(160s, 22, 1000)});
+  EXPECT_EQ(only().bytes, Bytes{1000});
+}
+
+// Leaves alone see it: the source's leaf tells one from the next, the other only when it is gone.
+TEST_F(ReusedNumbers, AreToldByWhoeverIsMostDirect) {
+  const auto of_leaf = [this](Duration first_seen) {
+    FlowDelta result = delta(key, 1000, "up1");
+    result.key.first_seen = WallTime(first_seen);
+    return result;
+  };
+  report("leaf2", {of_leaf(10s)});
+  report("leaf1", {of_leaf(20s)});
+  pass();
+  report("leaf2", {of_leaf(30s)});
+  report("leaf1", {of_leaf(20s)});
+  EXPECT_EQ(only().bytes, Bytes{2000});
+  pass();
+  report("leaf1", {of_leaf(40s)});
+  EXPECT_EQ(only().bytes, Bytes{1000});
+  for (int i = 0; i < 6; ++i) {
+    pass();
+    report("leaf2", {of_leaf(30s)});
+  }
+  EXPECT_EQ(only().bytes, Bytes{7000}) << "leaf2 has taken over";
+  report("leaf2", {of_leaf(50s)});
+  EXPECT_EQ(only().bytes, Bytes{1000});
+}
+
 TEST_F(FlowTableTest, KnowsTheUplinkFromTheSourceLeafAlone) {
   report("leaf2", {delta(key, 1000, "p1")});
   EXPECT_FALSE(only().observed_up.valid());

@@ -192,7 +192,7 @@ TEST_F(AnswersTest, SafetyRule7ShowAQueuePairWhoseBytesNobodySees) {
 
 TEST_F(AnswersTest, MarkWhatBothEndsQueuePairsImplyAsInferredUntilTrafficConfirmsIt) {
   Report one = testing::report_of(1, Time(99s), 1s, {});
-  one.queue_pairs = {{address(1, 1), 178, 200, 11}};
+  one.queue_pairs = {{address(1, 1), 178, 200, 11, "slurm:5.0", "cgroup"}};
   Report other = testing::report_of(1, Time(99s), 1s, {});
   other.queue_pairs = {{address(2, 1), 200, 178, 22}};
   flows.add("h1-1", one, Time(100s));
@@ -207,6 +207,8 @@ TEST_F(AnswersTest, MarkWhatBothEndsQueuePairsImplyAsInferredUntilTrafficConfirm
   EXPECT_EQ(rows[0]["pid"], 11);
   EXPECT_EQ(rows[0]["peer"], "inferred");
   EXPECT_EQ(rows[0]["bytes"], "unobservable");
+  EXPECT_EQ(rows[0]["label"], "slurm:5.0");
+  EXPECT_EQ(rows[0]["label_origin"], "cgroup on h1-1");
 
   // A leaf sees packets of that key.
   flows.add(
@@ -220,7 +222,82 @@ TEST_F(AnswersTest, MarkWhatBothEndsQueuePairsImplyAsInferredUntilTrafficConfirm
   EXPECT_EQ(rows[0]["bytes"], 4096);
   EXPECT_EQ(rows[0]["local_qpn"], 178);
   EXPECT_EQ(rows[0]["sender"], "h1-1");
+  EXPECT_EQ(rows[0]["label"], "slurm:5.0") << "the leaf knows of none";
   EXPECT_EQ(rows[1]["peer"], "inferred") << "the other direction";
+}
+
+// Whose other end nobody reports: it may send as much as it likes, to wherever.
+TEST_F(AnswersTest, SafetyRule7ListAQueuePairWhosePeerNobodyKnowsUntilSomebodyDoes) {
+  Report one = testing::report_of(1, Time(99s), 1s, {});
+  one.queue_pairs = {{address(1, 1), 178, 200, 11, "k8s:uid", "cgroup"}};
+  flows.add("h1-1", one, Time(100s));
+  json rows = json::parse(flows_json(view()))["flows"];
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["source"], "10.1.1.2");
+  EXPECT_EQ(rows[0]["source_port"], nullptr);
+  EXPECT_EQ(rows[0]["destination"], "unobservable");
+  EXPECT_EQ(rows[0]["peer"], nullptr);
+  EXPECT_EQ(rows[0]["dest_qpn"], 200);
+  EXPECT_EQ(rows[0]["local_qpn"], 178);
+  EXPECT_EQ(rows[0]["pid"], 11);
+  EXPECT_EQ(rows[0]["sender"], "h1-1");
+  EXPECT_EQ(rows[0]["label"], "k8s:uid");
+  EXPECT_EQ(rows[0]["rate_bps"], "unobservable");
+  EXPECT_EQ(rows[0]["bytes"], "unobservable");
+  EXPECT_EQ(rows[0]["sources"], json::array({"h1-1:rdma"}));
+
+  // An agent that could not look says nothing of it.
+  Report blind = testing::report_of(2, Time(100s), 1s, {});
+  blind.gap = true;
+  flows.add("h1-1", blind, Time(101s));
+  EXPECT_EQ(json::parse(flows_json(view()))["flows"].size(), 1U);
+
+  // A leaf sees packets that only this queue pair can have sent.
+  const WireKey seen = wire_key(address(1, 1), address(2, 1), 51986, 200);
+  flows.add("leaf1", testing::report_of(1, Time(99s), 1s, {delta(seen, 4096, "up1")}), Time(101s));
+  rows = json::parse(flows_json(view()))["flows"];
+  ASSERT_EQ(rows.size(), 1U) << "one flow, not two";
+  EXPECT_EQ(rows[0]["destination"], "10.2.1.2");
+  EXPECT_EQ(rows[0]["peer"], "wire");
+  EXPECT_EQ(rows[0]["bytes"], 4096);
+  EXPECT_EQ(rows[0]["local_qpn"], 178);
+  EXPECT_EQ(rows[0]["sender"], "h1-1");
+  EXPECT_EQ(rows[0]["label"], "k8s:uid");
+
+  // Then its own machine knows, too.
+  FlowDelta known = delta(seen, 0);
+  known.unobservable = true;
+  known.local_qpn = 178;
+  known.pid = 11;
+  known.peer = PeerOrigin::kernel;
+  flows.add("h1-1", testing::report_of(3, Time(101s), 1s, {known}), Time(102s));
+  rows = json::parse(flows_json(view()))["flows"];
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["local_qpn"], 178);
+
+  // And does no more, as when the kernel's table of connections has forgotten it.
+  one.number = 4;
+  flows.add("h1-1", one, Time(103s));
+  rows = json::parse(flows_json(view()))["flows"];
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["destination"], "10.2.1.2");
+}
+
+// The other end's machine knows whom it is connected to.
+TEST_F(AnswersTest, InferThePeerFromAnEndThatIsKnown) {
+  Report open = testing::report_of(1, Time(99s), 1s, {});
+  open.queue_pairs = {{address(1, 1), 178, 200, 11}};
+  flows.add("h1-1", open, Time(100s));
+  FlowDelta back = delta(wire_key(address(2, 1), address(1, 1), 51986, 178), 0);
+  back.unobservable = true;
+  back.local_qpn = 200;
+  back.peer = PeerOrigin::kernel;
+  flows.add("h2-1", testing::report_of(1, Time(99s), 1s, {back}), Time(100s));
+  const json rows = json::parse(flows_json(view()))["flows"];
+  ASSERT_EQ(rows.size(), 2U) << "one for each direction";
+  EXPECT_EQ(rows[1]["sender"], "h1-1");
+  EXPECT_EQ(rows[1]["destination"], "10.2.1.2");
+  EXPECT_EQ(rows[1]["peer"], "inferred");
 }
 
 TEST_F(AnswersTest, SafetyRule7GuessNoPeerAmongSeveral) {
