@@ -1,4 +1,6 @@
 // The facts of probe_report.h that files hold.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -99,7 +101,7 @@ void read_networkd(const FileTree& root, MachineFacts& facts) {
   }
   std::ranges::sort(drop_ins);
   for (const auto& [name, folder] : drop_ins)
-    read_networkd_file(root, folder + "/" + name, facts);
+    read_networkd_file(root, fmt::format("{}/{}", folder, name), facts);
 
   for (const char* const folder :
        {"usr/lib/systemd", "usr/lib/x86_64-linux-gnu/systemd", "usr/lib/aarch64-linux-gnu/systemd"})
