@@ -122,7 +122,8 @@ class Coordinator {
   void doubt_restored(const Sender& sender, const Hello& hello);
   void judge(Efficiency efficiency);
   void take(PlanAndMoves next, std::string reason);
-  void date_pins(const RoutePlan& next, WallTime wall);
+  void date_pins(PlanRecord& next) const;
+  std::optional<WallTime> since(const std::string& node, const SteeringUnit& unit) const;
   void follow_epoch();
   std::uint64_t situation_signature() const;
 
@@ -202,9 +203,9 @@ class Coordinator {
   Broadcast broadcast_;
   Time started_;
   Time watched_since_;  // from when flows are to show themselves before the first plan
-  std::optional<RoutePlan> restored_;  // as the history had it
-  std::uint64_t first_epoch_;          // of this start
-  PlanVersion begun_;                  // whose epoch broadcast_ was last told of
+  std::optional<PlanRecord> restored_;  // as the history had it
+  std::uint64_t first_epoch_;           // of this start
+  PlanVersion begun_;                   // whose epoch broadcast_ was last told of
 
   // The last planning.
   Prediction prediction_;
@@ -222,8 +223,7 @@ class Coordinator {
     Time until;
   };
   std::map<PinKey, Failing> failing_;
-  std::map<SpineId, IpAddress> spine_segments_;                    // as they were looked at last
-  std::map<std::string, std::map<SteeringUnit, WallTime>> since_;  // by node: when a pin became so
+  std::map<SpineId, IpAddress> spine_segments_;  // as they were looked at last
   Dwell dwell_;
   // A plan that waits until the flows that it moves are silent, or until patience ends.
   struct QuietWait {

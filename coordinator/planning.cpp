@@ -215,7 +215,7 @@ void Coordinator::take(PlanAndMoves next, std::string reason) {
     record.moves.push_back(
         {std::move(move.flow), std::move(move.from), std::move(move.to), std::move(move.reason)});
 
-  date_pins(record.plan, wall);
+  date_pins(record);
 
   record_ = std::make_shared<const PlanRecord>(std::move(record));
   plan_taken_at_ = parts_.clock.now();
@@ -228,27 +228,45 @@ void Coordinator::take(PlanAndMoves next, std::string reason) {
                                           record_->reason, record_->moves.size()));
 }
 
-// What a pin was before says nothing about what it becomes, so only pins that stay keep their date.
-void Coordinator::date_pins(const RoutePlan& next, WallTime wall) {
+// What a pin was before says nothing about what it becomes, so only pins that stay keep their date,
+// also over a restart.
+void Coordinator::date_pins(PlanRecord& next) const {
   static const std::vector<Pin> kNone;
-  for (const auto& [node, part] : next.nodes) {
+  const PlanRecord* last = record_ ? record_.get() : restored_ ? &*restored_ : nullptr;
+  for (const auto& [node, part] : next.plan.nodes) {
     const std::vector<Pin>* before = &kNone;
-    if (record_)
-      if (const auto found = record_->plan.nodes.find(node); found != record_->plan.nodes.end()) {
-        if (found->second.version == part.version)
-          continue;
+    const std::vector<WallTime>* dates = nullptr;
+    if (last != nullptr) {
+      if (const auto found = last->plan.nodes.find(node); found != last->plan.nodes.end())
         before = &found->second.pins;
-      }
-    std::map<SteeringUnit, WallTime>& dates = since_[node];
-    std::map<SteeringUnit, WallTime> fresh;
+      if (const auto found = last->since.find(node); found != last->since.end())
+        dates = &found->second;
+    }
+    std::vector<WallTime>& dated = next.since[node];
+    dated.reserve(part.pins.size());
     for (const Pin& pin : part.pins) {
       const auto old = std::ranges::lower_bound(*before, pin.unit, {}, &Pin::unit);
-      const bool same = old != before->end() && old->unit == pin.unit && old->target == pin.target;
-      const auto known = dates.find(pin.unit);
-      fresh[pin.unit] = same && known != dates.end() ? known->second : wall;
+      const auto place = static_cast<std::size_t>(old - before->begin());
+      if (old == before->end() || old->unit != pin.unit || old->target != pin.target)
+        dated.push_back(next.wall);
+      else
+        dated.push_back(dates != nullptr && place < dates->size() ? (*dates)[place] : last->wall);
     }
-    dates = std::move(fresh);
   }
+}
+
+std::optional<WallTime> Coordinator::since(const std::string& node,
+                                           const SteeringUnit& unit) const {
+  if (!record_)
+    return std::nullopt;
+  const auto part = record_->plan.nodes.find(node);
+  const auto dates = record_->since.find(node);
+  if (part == record_->plan.nodes.end() || dates == record_->since.end())
+    return std::nullopt;
+  const auto pin = std::ranges::find(part->second.pins, unit, &Pin::unit);
+  if (pin == part->second.pins.end())
+    return std::nullopt;
+  return dates->second.at(static_cast<std::size_t>(pin - part->second.pins.begin()));
 }
 
 // A higher epoch makes every plan of ours an older one: all nodes get their part again, under it.
@@ -272,7 +290,7 @@ void Coordinator::restore(const PlanRecord& last) {
   HEDDLE_CHECK(!record_);
   PlanVersion next = parts_.reign.version();
   ++next.generation;
-  restored_ = last.plan;
+  restored_ = last;
   PlanAndMoves again;
   for (const auto& [node, part] : last.plan.nodes) {
     // A fabric file may have lost a node since then, or a rack been turned back.
@@ -300,10 +318,10 @@ void Coordinator::doubt_restored(const Sender& sender, const Hello& hello) {
     return;
   }
   const PlanVersion held = std::max(hello.installed, hello.highest_seen);
-  const auto part = restored_->nodes.find(sender.node);
-  const bool has_part = part != restored_->nodes.end();
-  const PlanVersion stored =
-      has_part ? part->second.version : PlanVersion{restored_->version.epoch, 0};
+  const RoutePlan& plan = restored_->plan;
+  const auto part = plan.nodes.find(sender.node);
+  const bool has_part = part != plan.nodes.end();
+  const PlanVersion stored = has_part ? part->second.version : PlanVersion{plan.version.epoch, 0};
   const std::uint64_t pins = digest(has_part ? part->second.pins : std::vector<Pin>{});
   // Of our own reigns it may have seen more; a generation of 0 is an epoch without a plan.
   const bool ours = held.epoch >= first_epoch_ && held.epoch <= parts_.reign.version().epoch;
@@ -318,7 +336,6 @@ void Coordinator::doubt_restored(const Sender& sender, const Hello& hello) {
   begun_ = parts_.reign.version();
   restored_.reset();
   record_.reset();
-  since_.clear();
   watched_since_ = parts_.clock.now();
   broadcast_.withdraw();
 }

@@ -98,13 +98,7 @@ NetworkView Coordinator::view() const {
           .bound = [this] { return bound_of_worst(planning_, judged_); },
           .record = record(),
           .since = [this](const std::string& node,
-                          const SteeringUnit& unit) -> std::optional<WallTime> {
-            const auto dates = since_.find(node);
-            if (dates == since_.end())
-              return std::nullopt;
-            const auto found = dates->second.find(unit);
-            return found == dates->second.end() ? std::nullopt : std::optional(found->second);
-          },
+                          const SteeringUnit& unit) { return since(node, unit); },
           .history = parts_.history.status(),
           .version = parts_.reign.version(),
           .software = settings_.software,

@@ -36,6 +36,9 @@ struct PlanRecord {
   std::map<std::string, double> by_job{};  // promised efficiency
   std::vector<MoveRecord> moves{};
   RoutePlan plan{};
+  // By node, in the order of its pins: since when plans have it so. Records of before 0.2 have
+  // none.
+  std::map<std::string, std::vector<WallTime>> since{};
 };
 
 struct EventRecord {

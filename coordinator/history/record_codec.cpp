@@ -12,7 +12,9 @@ namespace heddle {
 
 namespace {
 
-constexpr std::uint8_t kPlanFormat = 1;
+// Format 1 does not know since when pins are what they are.
+constexpr std::uint8_t kPlanFormat = 2;
+constexpr std::uint8_t kUndatedPlanFormat = 1;
 constexpr std::uint8_t kDecisionFormat = 1;
 
 void put(std::string& out, std::uint64_t value) {
@@ -116,11 +118,19 @@ std::string encode_plan(const PlanRecord& record) {
   for (const auto& [name, part] : record.plan.nodes)
     put(out, std::string_view(
                  encode_message(name, Snapshot{.plan = part, .digest = digest(part.pins)})));
+  put(out, std::uint64_t{record.since.size()});
+  for (const auto& [name, dates] : record.since) {
+    put(out, std::string_view(name));
+    put(out, std::uint64_t{dates.size()});
+    for (const WallTime date : dates)
+      put(out, date);
+  }
   return out;
 }
 
 Result<PlanRecord> decode_plan(std::string_view bytes) {
-  if (bytes.empty() || static_cast<std::uint8_t>(bytes.front()) != kPlanFormat)
+  const auto format = bytes.empty() ? std::uint8_t{} : static_cast<std::uint8_t>(bytes.front());
+  if (format != kPlanFormat && format != kUndatedPlanFormat)
     return fail(Errc::unsupported, "a plan record of another format");
   Reader in(bytes.substr(1));
   PlanRecord record;
@@ -148,6 +158,11 @@ Result<PlanRecord> decode_plan(std::string_view bytes) {
     if (snapshot == nullptr)
       return fail(Errc::parse, "a plan record that holds something else than snapshots");
     record.plan.nodes[snapshot->plan.node] = std::move(snapshot->plan);
+  }
+  for (std::uint64_t n = format == kPlanFormat ? in.count() : 0; n > 0; --n) {
+    std::vector<WallTime>& dates = record.since[in.text()];
+    for (std::uint64_t k = in.count(); k > 0; --k)
+      dates.push_back(in.wall());
   }
   if (!in.complete())
     return fail(Errc::parse, "a damaged plan record");

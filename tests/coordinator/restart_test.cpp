@@ -1,6 +1,9 @@
 // A coordinator that starts again while its agents go on, with and without what it knew.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "coordinator/serve/json.h"
 #include "tests/coordinator/fake_cluster.h"
 
 namespace heddle::testing {
@@ -37,6 +40,53 @@ TEST_F(Restart, MovesNothing) {
   EXPECT_EQ(cluster.coordinator->record()->plan.version.epoch, epoch + 1);
   EXPECT_EQ(cluster.changes(), changes);
   EXPECT_EQ(cluster.installed_pins(), cluster.flows.size());
+}
+
+// Installed, then two of them moved by a cut cable, then a coordinator that comes to know both by
+// its history alone; a record of before pins had dates says when its plan was made.
+TEST_F(Restart, EveryPinKeepsTheTimeSinceWhenItIsSo) {
+  const auto since = [&](const FlowSpec& flow) {
+    const auto reply =
+        cluster.ask("plan explain", {to_string(address(flow.from_leaf, flow.from)) + " " +
+                                     to_string(address(flow.to_leaf, flow.to))});
+    return reply && reply->exit_code == 0 ? nlohmann::json::parse(reply->json)["since"].dump()
+                                          : "no answer";
+  };
+  const auto all = [&] {
+    std::vector<std::string> dates;
+    for (const FlowSpec& flow : cluster.flows)
+      dates.push_back(since(flow));
+    return dates;
+  };
+  cluster.start();
+  settle();
+  cluster.advance(30s);
+  const std::vector<std::string> installed = all();
+  cluster.cut(1, 2);
+  ASSERT_TRUE(cluster.await(2s, [&] { return cluster.converged(); }));
+  cluster.advance(30s);
+  const std::vector<std::string> before = all();
+  std::size_t moved = 0;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    moved += before[i] != installed[i] ? 1 : 0;
+  EXPECT_GT(moved, 0U);
+  EXPECT_LT(moved, before.size()) << "the others were not moved";
+
+  for (const bool dated : {true, false}) {
+    cluster.stop();
+    cluster.advance(2s);
+    cluster.start();
+    PlanRecord last = cluster.history.plans.back();
+    if (!dated)
+      last.since.clear();
+    cluster.coordinator->restore(last);
+    ASSERT_TRUE(cluster.await(5s, [&] { return cluster.converged(); }));
+    cluster.advance(10s);
+    if (dated)
+      EXPECT_EQ(all(), before);
+    else
+      EXPECT_EQ(all(), std::vector(before.size(), nlohmann::json(iso(last.wall)).dump()));
+  }
 }
 
 // A plan that a link event forces before everybody is back must not take the others' pins away.

@@ -19,6 +19,7 @@ PlanRecord record() {
                               {{ByPortAndDestination{"p1", IpAddress::v4(10, 2, 1, 2)},
                                 PortTableRoute{"up1"}, "leaf1-spine2 is down"}}};
   plan.plan.nodes["leaf2"] = {"leaf2", {3, 11}, {}};
+  plan.since["leaf1"] = {WallTime(std::chrono::seconds(1690000000))};
   return plan;
 }
 
@@ -34,6 +35,20 @@ TEST(RecordCodec, GivesBackThePlanThatItWasGiven) {
   EXPECT_EQ(after->moves, before.moves);
   EXPECT_EQ(after->plan.version, before.plan.version);
   EXPECT_EQ(after->plan.nodes, before.plan.nodes);
+  EXPECT_EQ(after->since, before.since);
+}
+
+// As it was written before pins had dates: without the table of them at the end.
+TEST(RecordCodec, ReadsAPlanWithoutDates) {
+  PlanRecord before = record();
+  before.since.clear();
+  std::string bytes = encode_plan(before);
+  bytes.front() = 1;
+  bytes.resize(bytes.size() - 8);
+  const Result<PlanRecord> after = decode_plan(bytes);
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(after->plan.nodes, before.plan.nodes);
+  EXPECT_TRUE(after->since.empty());
 }
 
 TEST(RecordCodec, RefusesEveryTruncatedRecord) {
