@@ -117,6 +117,11 @@ std::string render_job_explanation(const Json& reply, bool colour) {
                        text(member(link, "subflows")),
                        measured(member(link, "capacity_bps"), human_rate),
                        measured(member(link, "observed_bps"), human_rate));
+    if (const Json& port = member(link, "counted"); port.is_object())
+      out += fmt::format(
+          "congestion counted at {}/{}: {}\n", text(member(port, "node")),
+          text(member(port, "port")),
+          known(member(port, "per_second")) ? counts(member(port, "per_second")) : "unobservable");
     Table table({{"SHARED WITH JOB"}, {"QUEUE PAIRS", Align::right}});
     for (const Json& other : elements(link, "sharing"))
       table.add({{text(member(other, "job"))}, {text(member(other, "subflows"))}});

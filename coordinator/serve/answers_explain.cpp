@@ -245,6 +245,26 @@ Json slowest_json(const NetworkView& view, const Diagnosis& found) {
                                : rate(view.flows.rate(seen->second, view.now))}};
 }
 
+// What the leaf's port at a link counted of congestion. Nothing where nobody reports that (safety
+// rule 7).
+Json counted_at(const NetworkView& view, LinkId link) {
+  const Topology& topology = view.topology;
+  const std::uint32_t pair = link.value / 2;
+  const auto cables = static_cast<std::uint32_t>(topology.cables().size());
+  const bool core = topology.is_core(link);
+  const std::string& leaf =
+      topology[core ? topology[CableId{pair}].leaf : topology[AttachmentId{pair - cables}].leaf]
+          .name;
+  const std::string& name =
+      core ? topology[CableId{pair}].leaf_port : topology[AttachmentId{pair - cables}].leaf_port;
+  const HostPort* const port = view.flows.host_ports().find(leaf, name);
+  const AgentState* const agent = view.broadcast.find(leaf);
+  const bool heard = port != nullptr && agent != nullptr && agent->connected;
+  Json counts = heard ? per_second(*port) : Json();
+  return {
+      {"node", leaf}, {"port", name}, {"per_second", counts.empty() ? Json() : std::move(counts)}};
+}
+
 Json bottleneck_json(const NetworkView& view, const Diagnosis& found) {
   if (!found.bottleneck)
     return nullptr;
@@ -261,6 +281,7 @@ Json bottleneck_json(const NetworkView& view, const Diagnosis& found) {
           {"in_core", view.topology.is_core(*found.bottleneck)},
           {"capacity_bps", view.topology.capacity(*found.bottleneck).bits_per_second},
           {"observed_bps", rate(view.links.rate(*found.bottleneck))},
+          {"counted", counted_at(view, *found.bottleneck)},
           {"subflows", found.sharing.size() + 1},
           {"sharing", std::move(sharing)}};
 }

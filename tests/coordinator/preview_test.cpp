@@ -127,8 +127,7 @@ TEST_F(Preview, PromisesExactlyWhatThenHappensWhenACableIsLostAndReturns) {
         const json said = json::parse(reply->json);
         const PlanVersion before = one.coordinator->record()->plan.version;
         one.cut(leaf, spine, alive);
-        if (said["moves"].empty())
-          continue;  // That nothing is to move is said below.
+        ASSERT_FALSE(said["moves"].empty()) << "each of its cables is used, or is to be used again";
         ASSERT_TRUE(
             one.await(2s, [&] { return one.coordinator->record()->plan.version > before; }));
         EXPECT_EQ(promised(said), one.coordinator->record()->by_job);
@@ -245,6 +244,24 @@ TEST_F(Why, ASlowJobIsToldWhatHoldsItUpAndThatNoRoutingCouldDoBetter) {
   EXPECT_EQ(why["bottleneck"]["subflows"], 2);
   ASSERT_EQ(why["bottleneck"]["sharing"].size(), 1U);
   EXPECT_EQ(why["bottleneck"]["sharing"][0]["subflows"], 1);
+
+  // Nothing is counted in this fabric; then the leaf at that link reports pauses of its ports.
+  const json counted = why["bottleneck"]["counted"];
+  EXPECT_TRUE(counted["per_second"].is_null()) << "unobservable, which is not zero: " << counted;
+  const std::string leaf = counted["node"];
+  Report report;
+  report.number = 1'000'000;
+  report.length = 500ms;
+  report.ports = cluster.agents.at(leaf).ports;
+  for (PortStatus& port : report.ports)
+    port.counts = {{"pause_received", port.name == counted["port"] ? 15U : 1U, false}};
+  const std::string route = cluster.coordinator->broadcast().find(leaf)->route;
+  cluster.coordinator->received({.route = route, .node = leaf, .key_name = leaf},
+                                {.node = leaf, .sequence = 1, .message = report});
+  EXPECT_EQ(
+      explained(job)["bottleneck"]["counted"],
+      json(
+          {{"node", leaf}, {"port", counted["port"]}, {"per_second", {{"pause_received", 30.0}}}}));
 }
 
 TEST_F(Why, AJobWhoseLeafIsOffIsToldThatNobodySteersIt) {
