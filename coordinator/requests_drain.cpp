@@ -204,13 +204,16 @@ void Coordinator::say_what_remains(const DrainScope& scope, double busy, DrainSh
   std::map<std::string, std::size_t> by_cause;
   for (std::size_t s = 0; s < routing_.size(); ++s) {
     const Path& path = routing_[s];
-    if (!path.crosses_core() || !(scope.cables.contains(path.up) ||
-                                  (path.down.valid() && scope.cables.contains(path.down))))
+    if (!path.routable())
       continue;
-    const Unit& unit = planning_.units[planning_.problem.unit_of_subflow[s]];
     const LeafId from = topology_[path.from].leaf;
     const LeafId to = topology_[path.to].leaf;
-    if (scope.leaves.contains(from) || scope.leaves.contains(to))
+    const bool own = scope.leaves.contains(from) || scope.leaves.contains(to);
+    if (!own && !(path.crosses_core() && (scope.cables.contains(path.up) ||
+                                          (path.down.valid() && scope.cables.contains(path.down)))))
+      continue;
+    const Unit& unit = planning_.units[planning_.problem.unit_of_subflow[s]];
+    if (own)
       ++by_cause["to or from its own hosts, which have no other way: end or move their jobs"];
     else if (!unit.pinnable)
       ++by_cause[fmt::format(

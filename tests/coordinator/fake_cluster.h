@@ -408,6 +408,8 @@ class FakeCluster final : public MessagePort {
   double loss{};
   double noise{};      // by which every reported rate may be wrong
   double slowed{1.0};  // all that flows get, for a reason that nobody tells the coordinator
+  // What a flow sends, in bits per second, where that is not all it gets.
+  std::function<double(const FlowSpec&)> pace;
   Duration longest_delay{2ms};
   bool reorders{};                                                // messages overtake each other
   std::function<bool(Time)> sending = [](Time) { return true; };  // or a compute pause
@@ -563,13 +565,18 @@ class FakeCluster final : public MessagePort {
           continue;
         const double error =
             noise > 0 ? std::uniform_real_distribution<>(1 - noise, 1 + noise)(random_) : 1;
-        const double rate = now.subflow_rates[i].bits_per_second * slowed * error;
+        const double got = pace ? pace(flow) : now.subflow_rates[i].bits_per_second;
+        const double rate = got * slowed * error;
         const auto bytes =
             static_cast<std::uint64_t>(rate / 8 * std::chrono::duration<double>(interval).count());
         if (at_leaf && path.up.valid())
           port(agent, topology[path.up].leaf_port).tx_bytes += bytes;
         if (at_end && path.down.valid())
           port(agent, topology[path.down].leaf_port).rx_bytes += bytes;
+        if (at_leaf)
+          port(agent, topology[path.from].leaf_port).rx_bytes += bytes;
+        if (at_end && path.to.valid())
+          port(agent, topology[path.to].leaf_port).tx_bytes += bytes;
         if (at_host || at_leaf)
           seen.push_back(
               delta(wire_key(address(flow.from_leaf, flow.from), address(flow.to_leaf, flow.to)),
