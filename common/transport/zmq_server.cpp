@@ -220,9 +220,9 @@ void ZmqServerChannel::Impl::reload_authorised() {
     return;
   }
   load_authorised(std::move(*keys));
-  log_info("authorised keys read again: {}", authorised_.owners.size());
   if (keys_read_)
     keys_read_(authorised_);
+  log_info("authorised keys read again: {}", authorised_.owners.size());
 }
 
 // One message a turn, so that timers and other sources get theirs.

@@ -11,11 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -161,6 +163,24 @@ class ReloadedCoordinator : public CoordinatorProgramTest {
     said.erase(0, at + words.size());
     return true;
   }
+  std::vector<nlohmann::json> audit() const {
+    std::ifstream in(folder / "state" / "audit.log");
+    std::vector<nlohmann::json> records;
+    for (std::string line; std::getline(in, line);)
+      records.push_back(nlohmann::json::parse(line));
+    return records;
+  }
+  // The record is written before the log says that the keys were read.
+  void await_record(const std::string& key, const std::string& role, const std::string& outcome) {
+    const auto there = [&] {
+      return std::ranges::any_of(audit(), [&](const nlohmann::json& record) {
+        return record["command"] == "key" && record["key"] == key && record["role"] == role &&
+               record["outcome"] == outcome;
+      });
+    };
+    while (!there())
+      ASSERT_TRUE(says("authorised keys read again")) << key << " " << outcome;
+  }
   void hang_up() const { ASSERT_EQ(::kill(program->pid(), SIGHUP), 0); }
 
   int log{-1};
@@ -185,6 +205,38 @@ TEST_F(ReloadedCoordinator, RefusesABrokenFileAndGoesOnAndNamesWhatWaitsForARest
   configure("");
   hang_up();
   EXPECT_TRUE(says("these wait for a restart: " + (folder / "fabric.yaml").string()));
+}
+
+// The folder of authorised keys is watched while the coordinator runs; what becomes of a key is on
+// record, whoever put it there.
+TEST_F(ReloadedCoordinator, HasALineOfAuditForEachKeyThatIsAddedRevokedOrGivenAnotherRole) {
+  const auto heddle = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), std::string(HEDDLE_BINARY_DIR) + "/heddle");
+    const Output output = must(capture({.words = words, .log = {}}, seconds(20)));
+    EXPECT_EQ(output.status, 0) << output.errors;
+  };
+  const std::string keys = (folder / "keys").string();
+  const std::string authorised = (folder / "authorised").string();
+  std::filesystem::create_directory(authorised);
+  for (const char* name : {"coordinator", "leaf1", "alice"})
+    heddle({"keygen", "--dir", keys, name});
+  heddle({"key", "add", "--dir", authorised, "--role", "agent", keys + "/leaf1.pub"});
+  write("coordinator.yaml", "fabric: " + (folder / "fabric.yaml").string() +
+                                "\nlisten: tcp://127.0.0.1:*\nkey: " + keys +
+                                "/coordinator\nauthorised_keys: " + authorised +
+                                "\nstate_dir: " + (folder / "state").string() + "\n");
+  start();
+  heddle({"key", "add", "--dir", authorised, "--role", "viewer", keys + "/alice.pub"});
+  await_record("alice", "viewer", "authorised");
+  heddle({"key", "revoke", "--dir", authorised, "leaf1"});
+  await_record("leaf1", "agent", "revoked");
+  // By hand, and not by the command.
+  std::filesystem::create_directory(folder / "authorised" / "operators");
+  std::filesystem::rename(folder / "authorised" / "viewers" / "alice.pub",
+                          folder / "authorised" / "operators" / "alice.pub");
+  await_record("alice", "operator", "authorised");
+  await_record("alice", "viewer", "revoked");
+  EXPECT_EQ(audit().size(), 4U) << "what was there at the start is no change";
 }
 
 }  // namespace
