@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -87,6 +88,60 @@ TEST(Manual, IsSetWithoutAWarning) {
         << page;
 }
 
+// Text of the project, by its path.
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(std::filesystem::path(HEDDLE_SOURCE_DIR) / path);
+  EXPECT_TRUE(in) << path;
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The named blocks of shell in a document: what is between "```sh NAME" and its end, without what
+// it is indented by.
+std::map<std::string, std::string> shell_blocks(const std::string& document) {
+  std::map<std::string, std::string> blocks;
+  std::string* open = nullptr;
+  std::istringstream in(document);
+  for (std::string line; std::getline(in, line);) {
+    line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
+    if (line.starts_with("```sh "))
+      open = &blocks[line.substr(6)];
+    else if (line == "```")
+      open = nullptr;
+    else if (open != nullptr)
+      *open += line + "\n";
+  }
+  return blocks;
+}
+
+// What the README tells operators to type is the guide's, whose blocks the scenarios of tests/e2e
+// run (tests/systemd/package); what it shows of a session is printed by a test in the laboratory.
+TEST(Readme, HasNoCommandThatNoTestRuns) {
+  const std::string readme = text_of("README.md");
+  const auto guide = shell_blocks(text_of("systemd/guide.md"));
+  std::size_t steps = 0;
+  for (const auto& [name, commands] : shell_blocks(readme)) {
+    if (name == "proof")
+      continue;  // tests/bench/run takes it out of the README itself.
+    ASSERT_TRUE(guide.contains(name)) << name;
+    EXPECT_EQ(commands, guide.at(name)) << name;
+    ++steps;
+  }
+  EXPECT_GE(steps, 8U);
+  const std::string laboratory = text_of("tests/lab/rollout_test.cpp");
+  std::size_t shown = 0;
+  std::istringstream in(readme);
+  for (std::string line; std::getline(in, line);) {
+    line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
+    if (line.starts_with("$ heddle ")) {
+      EXPECT_THAT(laboratory, testing::HasSubstr("show(\"" + line.substr(9) + "\")"));
+      ++shown;
+    }
+  }
+  EXPECT_GE(shown, 8U);
+}
+
 // A key of a configuration file begins a line of its example; those that only show their default
 // are commented out.
 TEST(Manual, DescribesEveryKeyOfTheConfigurationFiles) {
@@ -147,6 +202,10 @@ TEST(BashCompletion, OffersFilesWhereAFileIsMeant) {
               testing::UnorderedElementsAre(prefix + "1", prefix + "bash"));
   EXPECT_THAT(completions({"heddle", "--key", prefix}),
               testing::UnorderedElementsAre(prefix + "1", prefix + "bash"));
+}
+
+TEST(ZshCompletion, IsUnderstoodByZsh) {
+  EXPECT_EQ(printed("zsh -fn '" + kFolder + "_heddle'"), "status 0\n");
 }
 
 // What the zsh completion offers after a first word.
