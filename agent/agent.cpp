@@ -234,10 +234,28 @@ void Agent::report(Time now) {
   report_due_ += interval;
   if (report_due_ <= now)
     report_due_ = now + interval;  // what was slept through is not made up
+  const Result<FlowReading> reading = parts_.flows.read(now);
+  if (reading)
+    verify(*reading);
   // Also while nobody listens: the first report after a reconnection then covers one interval and
   // no outage.
-  session_.send_report(
-      reporter_.report(now, parts_.clock.wall(), parts_.flows.read(now), own_ports()));
+  session_.send_report(reporter_.report(now, parts_.clock.wall(), reading, own_ports()));
+}
+
+// Only packets show where they leave: a queue pair's counter does not.
+void Agent::verify(const FlowReading& reading) {
+  if (config_.mode != Mode::program)
+    return;
+  std::vector<Departure> departures;
+  for (const FlowCounter& flow : reading.flows) {
+    if (flow.peer == PeerOrigin::wire && !flow.unobservable && !flow.out_port.empty())
+      departures.push_back({.source = flow.source,
+                            .destination = flow.destination,
+                            .source_port = flow.source_port,
+                            .out_port = flow.out_port,
+                            .packets = flow.packets});
+  }
+  programmer_.observed(departures);
 }
 
 void Agent::tell_link_changes() {

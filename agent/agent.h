@@ -79,6 +79,7 @@ class Agent {
   std::vector<SourceCapability> sources() const;
   std::vector<PortStatus> own_ports();
   void report(Time now);
+  void verify(const FlowReading& reading);
   void tell_link_changes();
   void tell_people_of_repairs();
   void look_at_switch();

@@ -7,8 +7,10 @@
 #include <set>
 
 #include "agent/program/desire.h"
+#include "agent/program/egress_watch.h"
 #include "agent/program/idle_next_hops.h"
 #include "agent/program/main_view.h"
+#include "agent/program/own_segments.h"
 #include "agent/program/prerequisites.h"
 #include "agent/program/segments.h"
 #include "agent/program/summary.h"
@@ -40,7 +42,8 @@ class Programmer::Impl {
         clock_(clock),
         config_(std::move(config)),
         view_(config_.uplinks),
-        tables_(kernel, store, config_.ranges) {}
+        tables_(kernel, store, config_.ranges),
+        segments_(config_.segments) {}
 
   Result<void> start() {
     if (auto subscribed = kernel_.subscribe(); !subscribed)
@@ -64,6 +67,7 @@ class Programmer::Impl {
 
   void want(NodePlan plan) {
     plan_ = std::move(plan);
+    held_.clear();
     why_nothing_.clear();
     asked_at_ = clock_.now();
     acknowledgement_due_ = dirty_ = true;
@@ -76,6 +80,12 @@ class Programmer::Impl {
 
   void kernel_changed(const KernelEvent& event) {
     std::visit([this](const auto& e) { take(e); }, event);
+  }
+
+  void observed(std::span<const Departure> departures) {
+    // What is held is about to be decided anew: this period says nothing of it.
+    if (!dirty_ && egress_.observed(departures, view_, plan_.pins, held_, clock_.now()))
+      dirty_ = true;
   }
 
   std::optional<Time> next_deadline() const {
@@ -141,8 +151,8 @@ class Programmer::Impl {
     result.repairs = tables_.repairs();
     return result;
   }
-  const std::vector<LocalSegment>& segments() const { return segments_; }
-  const std::string& segments_lack() const { return segments_lack_; }
+  const std::vector<LocalSegment>& segments() const { return segments_.in_effect(); }
+  const std::string& segments_lack() const { return segments_.lack(); }
   const std::string& why_nothing() const { return why_nothing_; }
   const std::string& leftovers() const { return leftovers_; }
 
@@ -246,49 +256,17 @@ class Programmer::Impl {
   }
   bool may_program() const { return may_change() && unfit_.empty(); }
 
-  // Segments stay as they are while something forbids to change them: other nodes lean on them.
   SteeringTables wanted_segments() {
-    segments_lack_.clear();
-    if (config_.mode != Mode::program || tables_.by_former_ranges() || config_.segments.empty())
+    if (config_.mode != Mode::program || tables_.by_former_ranges() || config_.segments.empty()) {
+      segments_.want_none();
       return {};
-    if (!may_change())
-      return segments_in(tables_.installed());
-    SegmentTables wanted = tables_of_segments({.wanted = config_.segments,
-                                               .view = view_,
-                                               .installed = tables_.installed(),
-                                               .uplinks = config_.uplinks,
-                                               .host_ports = config_.host_ports,
-                                               .ranges = tables_.ranges()});
-    segments_lack_ = std::move(wanted.lack);
-    return std::move(wanted.tables);
-  }
-
-  // The kernel is asked each time: what takes their packets may lie in any table.
-  void check_segments() {
-    if (config_.segments.empty() && segments_.empty())
-      return;
-    const SteeringTables installed = segments_in(tables_.installed());
-    const std::vector<Lookup> lookups = lookups_of_segments(installed, view_);
-    const auto answers =
-        lookups.empty() ? Result<std::vector<LookupAnswer>>{} : kernel_.look_up(lookups);
-    if (!answers)
-      return;
-    segments_ = segments_in_effect(installed, *answers);
-    if (segments_.size() == config_.segments.size() || !segments_lack_.empty())
-      return;
-    const auto missing = std::ranges::find_if(config_.segments, [&](const LocalSegment& segment) {
-      return std::ranges::find(segments_, segment) == segments_.end();
-    });
-    if (missing == config_.segments.end())
-      return;
-    const auto refused = tables_.failures().find({0, IpAddress{}});
-    segments_lack_ = fmt::format(
-        "the segment {} is not in effect: {}", to_string(missing->address),
-        lookups.empty() && !installed.routes.empty() ? "no port of the fabric has carrier"
-        : refused != tables_.failures().end()        ? refused->second
-        : installed.routes.empty()                   ? "it was not there when read back"
-                                                     : "something else takes its packets; no "
-                                                       "interface may have its address");
+    }
+    return segments_.wanted(may_change(), {.wanted = config_.segments,
+                                           .view = view_,
+                                           .installed = tables_.installed(),
+                                           .uplinks = config_.uplinks,
+                                           .host_ports = config_.host_ports,
+                                           .ranges = tables_.ranges()});
   }
 
   bool awaits_hardware() const {
@@ -330,7 +308,7 @@ class Programmer::Impl {
         !verifier_.verify(kernel_, view_, plan_.pins, desired.held, tables_.installed()))
       settled = false;
     if (tables_.known())
-      check_segments();
+      segments_.check(kernel_, view_, tables_);
     if (!leave_former_ranges() || !hardware_has_all())
       settled = false;
     if (!settled || verifier_.any_failure()) {
@@ -340,6 +318,11 @@ class Programmer::Impl {
     // What could not be read back is not acknowledged, nor what is about to change.
     if (tables_.known() && !dirty_)
       summarise(desired);
+    held_.clear();
+    for (const Desire::Held& held : desired.held) {
+      if (tables_.known() && holds(tables_.installed(), held))
+        held_.push_back(held.pin);
+    }
   }
 
   void ask_for(const std::vector<std::pair<std::uint32_t, IpAddress>>& gateways, Time now) {
@@ -368,6 +351,7 @@ class Programmer::Impl {
                            .refused_by_hardware = tables_.refused_by_hardware(),
                            .offloaded = awaits_hardware() ? &tables_.offloaded() : nullptr,
                            .verifier = verifier_,
+                           .egress = egress_,
                            .failures = tables_.failures(),
                            .refusal = may_program() ? std::nullopt : std::optional(refusal())});
     next.conflict = tables_.conflict();
@@ -415,6 +399,8 @@ class Programmer::Impl {
   MainView view_;
   Tables tables_;
   Verifier verifier_;
+  EgressWatch egress_;
+  OwnSegments segments_;
 
   // What forbids programming, by what would lift it; so do what is foreign and an unreadable
   // record.
@@ -423,10 +409,9 @@ class Programmer::Impl {
   std::string unfit_for_ipv6_;  // likewise, where only pins of IPv6 are concerned
 
   NodePlan plan_;
+  std::vector<std::size_t> held_;  // positions of its pins that are in the kernel
   std::string why_nothing_;
   std::string leftovers_;
-  std::vector<LocalSegment> segments_;
-  std::string segments_lack_;
   bool clearing_{};  // observing, with pins of an earlier life still there
   Time asked_at_;
   Acknowledgement state_;
@@ -468,6 +453,9 @@ const std::string& Programmer::why_nothing() const {
 }
 void Programmer::kernel_changed(const KernelEvent& event) {
   impl_->kernel_changed(event);
+}
+void Programmer::observed(std::span<const Departure> departures) {
+  impl_->observed(departures);
 }
 std::optional<Time> Programmer::next_deadline() const {
   return impl_->next_deadline();

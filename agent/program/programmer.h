@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "agent/program/egress_watch.h"
 #include "agent/program/enforcer.h"
 #include "agent/program/ownership.h"
 #include "agent/program/route_kernel.h"
@@ -61,6 +63,8 @@ class Programmer {
   void want_nothing(std::string why);
   const std::string& why_nothing() const;  // for people; empty while there is a plan
   void kernel_changed(const KernelEvent& event);
+  // What was counted of subflows where they left this node, at the end of a period of observing.
+  void observed(std::span<const Departure> departures);
 
   // When step() has something to do; in the past if it has it now. After every event ask again.
   std::optional<Time> next_deadline() const;

@@ -50,10 +50,14 @@ class Summary {
  private:
   void judge(const Desire::Held& held) {
     const Pin& pin = in_.plan.pins[held.pin];
-    const std::string* const wrong = in_.verifier.failure(held.route);
     if (!holds(in_.installed, held)) {
       failed_[pin.unit] = {Errc::kernel, reason(held.route, "not there when read back")};
-    } else if (contains(in_.refused_by_hardware, held.route)) {
+      return;
+    }
+    const std::string* wrong = in_.verifier.failure(held.route);
+    if (wrong == nullptr)
+      wrong = in_.egress.failure(pin.unit);
+    if (contains(in_.refused_by_hardware, held.route)) {
       failed_[pin.unit] = {Errc::unsupported, "the hardware refused the route"};
     } else if (in_.offloaded != nullptr && !contains(*in_.offloaded, held.route)) {
       failed_[pin.unit] = {Errc::unsupported,

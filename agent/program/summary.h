@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/program/desire.h"
+#include "agent/program/egress_watch.h"
 #include "agent/program/verifier.h"
 #include "common/core/messages.h"
 #include "common/core/plan.h"
@@ -29,6 +30,7 @@ struct SummaryInput {
   // The routes that an ASIC has; nullptr where the kernel forwards itself and none has to.
   const std::vector<PinRoute>* offloaded;
   const Verifier& verifier;
+  const EgressWatch& egress;
   const ChangeFailures& failures;
   std::optional<Error> refusal;  // why no pin is held at all
 };

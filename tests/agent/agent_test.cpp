@@ -83,6 +83,37 @@ TEST_F(AgentTest, TellsALostCarrierAtOnce) {
   EXPECT_EQ(node.flows.link_changes, 1);
 }
 
+// The plan says up2. Queue pairs' own counters tell nothing of ways.
+TEST_F(AgentTest, TellsThatPacketsOfAPinLeaveElsewhere) {
+  install();
+  FlowCounter flow{.source = IpAddress::v4(10, 1, 1, 2),
+                   .destination = kFar,
+                   .source_port = 51986,
+                   .dest_qpn = 7,
+                   .out_port = "up1",
+                   .first_seen = node.clock.time,
+                   .bytes = {},
+                   .packets = 0,
+                   .message_length = {},
+                   .peer = PeerOrigin::kernel};
+  const auto go_on = [&](PeerOrigin peer) {
+    flow.peer = peer;
+    for (int n = 0; n < 4; ++n) {
+      flow.packets += 10;
+      flow.bytes.value += 10'000;
+      node.flows.reading->flows = {flow};
+      node.run_for(seconds(1));
+    }
+  };
+  go_on(PeerOrigin::kernel);
+  EXPECT_TRUE(node.channel.take<Acknowledgement>().empty());
+  go_on(PeerOrigin::wire);
+  const auto told = node.channel.take<Acknowledgement>();
+  ASSERT_EQ(told.size(), 1u);
+  ASSERT_EQ(told[0].failed.size(), 1u);
+  EXPECT_EQ(told[0].failed[0].reason, "not effective: seen leaving by up1");
+}
+
 TEST_F(AgentTest, TellsNothingWhenALinkEventChangesNothing) {
   install();
   node.agent.kernel_changed(LinkEvent{.link = node.kernel.state.links[1], .removed = false});

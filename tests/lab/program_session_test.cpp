@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "common/runtime/log.h"
-#include "tests/agent/fake_node.h"
+#include "tests/lab/agent_on_leaf.h"
 #include "tests/lab/each_way.h"
 #include "tests/lab/others.h"
 
@@ -14,76 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-AgentConfig configuration(Enforcer enforcer) {
-  AgentConfig config = FakeNode::configuration();
-  config.enforcer = enforcer;
-  if (is_of_hosts(enforcer))
-    config.role = Role::host;
-  config.report_interval = milliseconds{100};
-  return config;
-}
-
-// The agent of leaf1 with the kernel of `leaf`; the coordinator is the test.
-struct Node {
-  explicit Node(Enforcer enforcer)
-      : agent(configuration(enforcer),
-              {.software = "test", .boot_id = must(current_boot_id()), .instance = 7},
-              {.kernel = *kernel_in(enforcer),
-               .ports = *kernel,
-               .ownership = ownership,
-               .flows = flows,
-               .store = store,
-               .channel = channel,
-               .clock = clock}) {
-    kernel->on_event([this](const KernelEvent& event) { agent.kernel_changed(event); });
-    const InNamespace inside(leaf.leaf);  // where it listens from now on
-    must(agent.start());
-    agent.connection_changed(true, "");
-  }
-  NetlinkKernel* kernel_in(Enforcer enforcer) {
-    const InNamespace inside(leaf.leaf);
-    kernel = must(NetlinkKernel::open({.ranges = {},
-                                       .marks = enforcer == Enforcer::flow_marks,
-                                       .segments = enforcer == Enforcer::srv6}));
-    return kernel.get();
-  }
-  bool run_until(const std::function<bool()>& reached, Duration patience = seconds{10}) {
-    const Time end = clock.now() + patience;
-    for (;;) {
-      agent.step();
-      if (reached())
-        return true;
-      const Time now = clock.now();
-      if (now >= end)
-        return false;
-      pollfd readable{.fd = kernel->fd(), .events = POLLIN, .revents = 0};
-      const auto wait = std::chrono::ceil<milliseconds>(
-          std::min(end, std::max(agent.next_deadline(), now)) - now);
-      ::poll(&readable, 1, static_cast<int>(wait.count()));
-      kernel->ready();
-    }
-  }
-  void say(Message message) {
-    agent.received(encode({.node = "coordinator", .sequence = 1, .message = std::move(message)}));
-    agent.step();
-  }
-  std::uint32_t installed() const { return agent.programmer().state().installed; }
-  // Whatever is due within a report's interval has happened, and nothing came of it.
-  void go_on() {
-    run_until([] { return false; }, milliseconds{150});
-  }
-
-  Leaf leaf;
-  TemporaryDirectory state;
-  SystemClock clock;
-  std::unique_ptr<NetlinkKernel> kernel;
-  OwnershipFile ownership{state.path(), must(current_boot_id())};
-  FakeFlows flows;
-  MemoryStore store;
-  FakeChannel channel;
-  ::heddle::Agent agent;
-};
 
 class Coordinator : public EachEnforcer {
  protected:

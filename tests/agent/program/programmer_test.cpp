@@ -332,6 +332,41 @@ TEST_F(SafetyRule6, ARouteThatTheHardwareRefusedIsNotCounted) {
   EXPECT_EQ(news->failed.at(0).reason, "the hardware refused the route");
 }
 
+// By the kernel's own word it would go by up1.
+TEST_F(SafetyRule6, APinWhosePacketsAreSeenLeavingElsewhereIsNotCounted) {
+  KernelRoute behind;
+  behind.table = 254;
+  behind.destination = *Prefix::parse("10.1.1.0/30");
+  behind.hops = {Hop{.ifindex = 9, .gateway = {}}};
+  behind.local_address = IpAddress::v4(10, 1, 1, 1);
+  kernel.state.routes.push_back(behind);
+  start();
+  programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
+  settle();
+  const auto leaves_by = [&](const char* uplink, std::uint64_t packets) {
+    const std::vector<Departure> seen{{.source = IpAddress::v4(10, 1, 1, 2),
+                                       .destination = destination(1),
+                                       .source_port = 7,
+                                       .out_port = uplink,
+                                       .packets = packets}};
+    clock.time += seconds{1};
+    programmer->observed(seen);
+    return settle();
+  };
+  leaves_by("up2", 1);
+  EXPECT_FALSE(leaves_by("up2", 2));
+  const auto told = leaves_by("up2", 3);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->installed, 1U);
+  ASSERT_EQ(told->failed.size(), 1U);
+  EXPECT_EQ(told->failed[0].reason, "not effective: seen leaving by up2");
+  EXPECT_EQ(kernel.pinned(), 2U) << "it stays: what overrules it may go";
+  const auto better = leaves_by("up1", 1);
+  ASSERT_TRUE(better);
+  EXPECT_EQ(better->installed, 2U);
+  EXPECT_TRUE(better->failed.empty());
+}
+
 TEST_F(SafetyRule6, ALeafWithAnAsicThatShowsNoProofOfOffloadOnlyObserves) {
   for (Link& link : kernel.state.links)
     link.switch_id = "000af7";
