@@ -354,7 +354,7 @@ struct FlowTable {
   firstSeenBase @7 :Int64;
   firstSeen @8 :List(UInt64);
   # Nanoseconds since 1970 by the sender's clock: the base plus each element. Part of the subflow's identity, so
-  # it is the same in all its reports. Agents give it in steps of 2^24 ns (17 ms), whose low octets take no room.
+  # it is the same in all its reports. Agents give it in steps of 2^29 ns (0.54 s), whose low octets take no room.
   bytes @9 :List(UInt64);
   packets @10 :List(UInt64);
   messageLength @11 :List(UInt64);

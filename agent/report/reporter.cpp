@@ -8,7 +8,7 @@ namespace {
 // What tells one subflow from the next that has its numbers needs no nanoseconds, which would be a
 // fifth of a report: the low octets of a time in these steps are zero, and take no room on the
 // wire.
-constexpr Duration kFirstSeenStep{1 << 24};
+constexpr Duration kFirstSeenStep{1 << 29};
 
 }  // namespace
 

@@ -11,9 +11,9 @@ namespace {
 // Long enough to smooth a barrier between two steps, short enough to follow a change of path.
 constexpr std::uint64_t kRateIntervals = 3;
 constexpr std::size_t kOnsets = 8;
-// Agents give the time that they first saw a subflow in steps of 17 ms, and after they have
+// Agents give the time that they first saw a subflow in steps of half a second, and after they have
 // forgotten a silent one they may date the same beginning again by a clock that was slewed since.
-constexpr Duration kSameBeginning = std::chrono::milliseconds(100);
+constexpr Duration kSameBeginning = std::chrono::seconds(1);
 
 Sighting* find(Subflow& flow, const std::string& node) {
   for (Sighting& sighting : flow.sightings)

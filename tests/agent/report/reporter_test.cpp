@@ -67,13 +67,14 @@ TEST_F(ReporterTest, KeepsTheIdentityOfASubflowWhenTheClockIsSet) {
   EXPECT_EQ(second.flows[0].key, first.flows[0].key);
 }
 
-// 2^24 ns: three octets of zeros on the wire, and near enough to tell one subflow from the next.
+// 2^29 ns: more than three octets of zeros on the wire, and near enough to tell one subflow from
+// the next.
 TEST_F(ReporterTest, GivesTheTimeASubflowWasFirstSeenInCoarseSteps) {
   const Report first = at(seconds(1), reading({flow(1000, 2)}));
   const WallTime seen = first.flows.at(0).key.first_seen;
-  EXPECT_EQ(seen.time_since_epoch().count() % (1 << 24), 0);
+  EXPECT_EQ(seen.time_since_epoch().count() % (1 << 29), 0);
   EXPECT_LE(seen, kWall + kStart.time_since_epoch());
-  EXPECT_GT(seen + Duration{1 << 24}, kWall + kStart.time_since_epoch());
+  EXPECT_GT(seen + Duration{1 << 29}, kWall + kStart.time_since_epoch());
 }
 
 TEST_F(ReporterTest, TellsAQueuePairNumberUsedAgainFromItsFormerUser) {
