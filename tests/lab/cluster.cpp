@@ -51,13 +51,20 @@ auto read_json(const std::string& text, Read&& read) -> Result<std::invoke_resul
 }  // namespace
 
 std::string_view enforcer_name(LeafMode mode) {
-  return mode == LeafMode::flow_marks ? "flow-marks" : "port-tables";
+  switch (mode) {
+    case LeafMode::flow_marks:
+      return "flow-marks";
+    case LeafMode::segments:
+      return "srv6";
+    default:
+      return "port-tables";
+  }
 }
 
 Cluster::Cluster(Fabric& fabric, ClusterSpec spec)
     : fabric_(fabric), spec_(std::move(spec)), folder_(fabric.work_folder()) {
   for (const std::string& node : node_names(fabric.spec()))
-    if (!node.starts_with("spine"))
+    if (spec_.leaf_mode == LeafMode::segments || !node.starts_with("spine"))
       nodes_.push_back(node);
 }
 
@@ -120,25 +127,48 @@ std::string Cluster::coordinator_yaml() const {
       spec_.coordinator_lines);
 }
 
+LeafMode Cluster::mode_of(const std::string& node) const {
+  const auto other = spec_.leaves.find(node);
+  return other == spec_.leaves.end() ? spec_.leaf_mode : other->second;
+}
+
+bool Cluster::programs(const std::string& node) const {
+  const LeafMode mode = mode_of(node);
+  return mode != LeafMode::observe && node.starts_with("leaf") != (mode == LeafMode::segments);
+}
+
+int Cluster::programming() const {
+  return static_cast<int>(
+      std::ranges::count_if(nodes_, [&](const std::string& node) { return programs(node); }));
+}
+
 std::string Cluster::agent_yaml(const std::string& node) const {
   const bool leaf = node.starts_with("leaf");
-  const auto other = spec_.leaves.find(node);
-  const LeafMode mode = other == spec_.leaves.end() ? spec_.leaf_mode : other->second;
-  const bool programs = leaf && mode != LeafMode::observe;
+  const bool spine = node.starts_with("spine");
+  const bool programs = this->programs(node);
   std::string yaml = fmt::format(
       "node: {1}\nrole: {2}\nmode: {3}\ncoordinator:\n  endpoint: {4}\n"
       "  public_key: {0}/keys/{5}.pub\nkey: {0}/keys/{1}\nstate_dir: {0}/state/{1}\n"
       "run_dir: {0}/run/{1}\nreport_interval_ms: {6}\nlease_s: {7}\nlog_level: info\n",
-      folder_.string(), node, leaf ? "leaf" : "host", programs ? "program" : "observe", endpoint(),
-      kCoordinator, milliseconds(spec_.report_interval), spec_.lease / 1s);
-  if (!leaf)
-    return yaml + "uplinks: [\"eth0\"]\nhost_ports: []\n";
-  return yaml +
-         fmt::format(
-             "uplinks: [\"up*\"]\nhost_ports: [\"p*\"]\nenforcer: {}\nrouting:\n  protocol: {}\n"
-             "  table_base: {}\n  table_count: {}\n  rule_priority: 1880\n"
-             "  nexthop_base: 1880000000\n  nexthop_count: 4096\n",
-             enforcer_name(mode), kPinProtocol, kPinTableBase, kPinTableCount);
+      folder_.string(), node,
+      leaf    ? "leaf"
+      : spine ? "spine"
+              : "host",
+      programs ? "program" : "observe", endpoint(), kCoordinator,
+      milliseconds(spec_.report_interval), spec_.lease / 1s);
+  yaml += leaf    ? "uplinks: [\"up*\"]\nhost_ports: [\"p*\"]\n"
+          : spine ? "uplinks: [\"d*\"]\nhost_ports: [\"d*\"]\n"
+                  : "uplinks: [\"eth0\"]\nhost_ports: []\n";
+  if (!programs)
+    return yaml;
+  if (!spine)
+    yaml += fmt::format("enforcer: {}\n", enforcer_name(mode_of(node)));
+  if (const auto segment = segment_of(node))
+    yaml += fmt::format("srv6: {{sid: \"{}\"}}\n", to_string(*segment));
+  return yaml + fmt::format(
+                    "routing:\n  protocol: {}\n  table_base: {}\n  table_count: {}\n"
+                    "  rule_priority: 1880\n  nexthop_base: 1880000000\n  nexthop_count: 4096\n",
+                    kPinProtocol, kPinTableBase, kPinTableCount);
 }
 
 Result<void> Cluster::write_configuration() {
@@ -313,9 +343,13 @@ Result<int> count_pins(Netlink& net) {
   if (!routes || !rules || !hops)
     return fail(Errc::kernel, "the tables cannot be read");
   const auto ours = [](const auto& entry) { return entry.protocol == kPinProtocol; };
+  // Next hops by lo are segments of the node itself, which are no pins and outlive them.
+  const int lo = net.index_of("lo");
   return static_cast<int>(std::count_if(routes->begin(), routes->end(), ours) +
                           std::count_if(rules->begin(), rules->end(), ours) +
-                          std::count_if(hops->begin(), hops->end(), ours));
+                          std::ranges::count_if(*hops, [&](const NexthopSeen& hop) {
+                            return ours(hop) && hop.out_index != lo;
+                          }));
 }
 
 }  // namespace heddle::lab

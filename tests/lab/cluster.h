@@ -1,6 +1,6 @@
 // heddle itself on a laboratory fabric: a coordinator on the management network, an agent in every
-// leaf and every host, CURVE between them; keys and configuration are made here, the programs are
-// the real ones. One thread.
+// leaf and every host, and in every spine where hosts wrap packets; CURVE between them; keys and
+// configuration are made here, the programs are the real ones. One thread.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,10 @@ struct ClusterJob {
   std::vector<std::string> hosts;
 };
 
-// What a leaf's agent may do with its tables.
-enum class LeafMode : std::uint8_t { observe, port_tables, flow_marks };
-// What a leaf that programs holds paths by, as an agent's configuration names it.
+// What a leaf's agent may do with its tables. Where paths are held by segments it observes, too,
+// and hosts' agents program, over segments of spines' and hosts' agents.
+enum class LeafMode : std::uint8_t { observe, port_tables, flow_marks, segments };
+// What holds paths, as an agent's configuration names it.
 std::string_view enforcer_name(LeafMode mode);
 
 struct ClusterSpec {
@@ -98,6 +99,8 @@ class Cluster {
   Result<ClusterStatus> await(const std::function<bool(const ClusterStatus&)>& condition,
                               Duration patience, const std::string& what);
 
+  int agents() const { return static_cast<int>(nodes_.size()); }
+  int programming() const;  // so many of them may program
   std::filesystem::path folder() const { return folder_; }
   std::filesystem::path command_line_config() const { return folder_ / "heddle.yaml"; }
 
@@ -105,6 +108,8 @@ class Cluster {
   Cluster(Fabric& fabric, ClusterSpec spec);
   Result<void> make_keys();
   Result<void> write_configuration();
+  LeafMode mode_of(const std::string& node) const;
+  bool programs(const std::string& node) const;
   std::string agent_yaml(const std::string& node) const;
   std::string coordinator_yaml() const;
   Result<Child> start(const std::string& program, const std::string& node,
@@ -118,7 +123,8 @@ class Cluster {
   std::map<std::string, Child> agents_;
 };
 
-// Every trace of pins in a leaf's tables: routes, rules and next hops of our protocol number.
+// Every trace of pins of IPv4 in a node's tables: routes, rules and next hops of our protocol
+// number.
 Result<int> count_pins(Netlink& net);
 
 }  // namespace heddle::lab

@@ -42,6 +42,15 @@ int queue_pairs_of(const DemoOptions& options) {
   return options.enforcer == LeafMode::flow_marks ? std::min(16, options.fabric.spines - 1) : 1;
 }
 
+// RoCE's packets of 4,096 octets leave room for 80 octets around them.
+DemoOptions with_underlay(DemoOptions options) {
+  if (options.enforcer == LeafMode::segments) {
+    options.fabric.segments = true;
+    options.fabric.mtu = 4300;
+  }
+  return options;
+}
+
 }  // namespace
 
 std::vector<ClusterJob> place_jobs(const FabricSpec& spec, unsigned seed) {
@@ -67,7 +76,7 @@ std::vector<ClusterJob> place_jobs(const FabricSpec& spec, unsigned seed) {
 }
 
 Stage::Stage(const DemoOptions& options)
-    : options_(options),
+    : options_(with_underlay(options)),
       queue_pairs_(queue_pairs_of(options)),
       random_(options.seed),
       jobs_(place_jobs(options.fabric, options.seed)) {
@@ -76,6 +85,14 @@ Stage::Stage(const DemoOptions& options)
     entry.name = job.name;
     result_.jobs.push_back(std::move(entry));
   }
+}
+
+std::vector<std::string> Stage::holders() const {
+  std::vector<std::string> nodes = node_names(options_.fabric);
+  std::erase_if(nodes, [&](const std::string& node) {
+    return node.starts_with("spine") || node.starts_with("leaf") == by_segments();
+  });
+  return nodes;
 }
 
 Result<void> Stage::raise() {
@@ -96,10 +113,10 @@ Result<void> Stage::raise() {
   if (!routing)
     return tl::unexpected(routing.error());
   routing_ = std::move(*routing);
-  std::vector<PinWatch::Node> leaves;
-  for (int leaf = 1; leaf <= spec.leaves; ++leaf)
-    leaves.push_back({NodeName::leaf(leaf), &fabric_->space(NodeName::leaf(leaf))});
-  auto watch = PinWatch::start(leaves);
+  std::vector<PinWatch::Node> watched;
+  for (const std::string& node : holders())
+    watched.push_back({node, &fabric_->space(node)});
+  auto watch = PinWatch::start(watched);
   if (!watch)
     return tl::unexpected(watch.error());
   watch_ = std::move(*watch);
@@ -119,7 +136,7 @@ Result<void> Stage::start_heddle() {
     return started;
   if (auto started = cluster_->start_agents(); !started)
     return started;
-  const int agents = options_.fabric.leaves * (1 + options_.fabric.hosts);
+  const int agents = cluster_->agents();
   auto up = cluster_->await([&](const ClusterStatus& now) { return now.connected == agents; },
                             kPatience, "all agents");
   if (!up)

@@ -38,7 +38,8 @@ ECMP, under heddle, and through failures. Needs root.
   --spines N       3 to 50 (4); one dies, and a cable of another
   --hosts N        on each leaf, 2 to 50 (4)
   --seed N         which hosts work together, which ports are drawn, which spine dies (1)
-  --enforcer NAME  by which leaves hold paths: port-tables (default), or flow-marks, which splits flows by queue pair
+  --enforcer NAME  by which paths are held: port-tables (default); flow-marks, which splits flows by queue pair; srv6, by
+                   which hosts wrap packets in segments of spines and hosts, and leaves only forward
   --queue-pairs N  that carry each flow, 1 to 16 (1; with flow-marks one less than spines)
   --draws N        of source ports under ECMP, 1 to 100 (10)
   --json FILE      write the numbers to a file, too
@@ -61,7 +62,7 @@ std::optional<Number> number(const char* text, Number least, Number most) {
 }
 
 std::optional<LeafMode> enforcer(std::string_view name) {
-  for (const LeafMode mode : {LeafMode::port_tables, LeafMode::flow_marks}) {
+  for (const LeafMode mode : {LeafMode::port_tables, LeafMode::flow_marks, LeafMode::segments}) {
     if (enforcer_name(mode) == name)
       return mode;
   }

@@ -38,6 +38,10 @@ double splitting_bound(int queue_pairs, int flows, int spines) {
   return std::min(1.0, static_cast<double>(queue_pairs) / most);
 }
 
+double share_of_wire(int packet, int around) {
+  return static_cast<double>(packet) / (packet + around);
+}
+
 bool is_valid(const DemoResult& result) {
   return result.idle_percent >= kLeastIdlePercent;
 }
@@ -48,27 +52,33 @@ std::vector<std::string> shortcomings(const DemoResult& result) {
     if (value > limit)
       found.push_back(fmt::format("{}: {:.1f} ms, at most {:.0f} ms allowed", what, value, limit));
   };
+  // Plans and bounds reckon with links as they are; wrapping takes its part of what they carry.
+  const double share = kShareOfPromise * result.wire_share;
+  const double least = kLeastEfficiency * result.wire_share;
   for (const DemoJob& job : result.jobs) {
     const auto kept = [&](const char* when, double promised, double measured) {
       if (promised <= 0)
         found.push_back(fmt::format("{}, {}: the plan promised nothing", job.name, when));
-      if (measured < kShareOfPromise * promised)
+      if (measured < share * promised)
         found.push_back(fmt::format("{}, {}: {:.3f} measured where the plan promised {:.3f}",
                                     job.name, when, measured, promised));
     };
     kept("first plan", job.promised, job.heddle);
     kept("whole again", job.returned_promised, job.returned);
     kept("a spine less", job.after_failure_promised, job.after_failure);
-    if (job.after_failure < kShareOfPromise * result.after_failure_bound)
+    if (job.after_failure < share * result.after_failure_bound)
       found.push_back(fmt::format("{}, a spine less: {:.3f} measured where the bound is {:.3f}",
                                   job.name, job.after_failure, result.after_failure_bound));
     // A fabric that cannot carry every flow at full rate is held to what its plan promised alone.
     if (result.full_rate_possible && job.promised < 0.999)
       found.push_back(
           fmt::format("{}: the plan promised {:.3f} where 1 is possible", job.name, job.promised));
-    if (result.full_rate_possible && job.heddle < kLeastEfficiency)
+    if (result.full_rate_possible && job.heddle < least)
       found.push_back(fmt::format("{}: efficiency {:.3f}, at least {:.2f} wanted", job.name,
-                                  job.heddle, kLeastEfficiency));
+                                  job.heddle, least));
+    if (job.heddle <= job.ecmp_median)
+      found.push_back(fmt::format("{}: efficiency {:.3f}, no better than ECMP's {:.3f}", job.name,
+                                  job.heddle, job.ecmp_median));
   }
   if (result.moves == 0)
     found.push_back("no flow was moved");
@@ -80,6 +90,9 @@ std::vector<std::string> shortcomings(const DemoResult& result) {
   at_most(result.near_replanned_ms, kReplannedMs, "near failure, new plan installed");
   at_most(result.far_pin_removed_ms, kPinRemovedMs, "far failure, pins removed");
   at_most(result.far_replanned_ms, kReplannedMs, "far failure, new plan installed");
+  if (result.far_held_ms > 0 && result.far_traffic_back_ms > result.far_held_ms)
+    found.push_back(fmt::format("far failure: traffic back after {:.1f} ms, only by a new plan",
+                                result.far_traffic_back_ms));
   at_most(result.lease_ms, result.lease_limit_ms + kLeaseSlackMs, "pins gone after the lease");
   // Pins that fall with the connection instead of the lease would make every restart a disturbance.
   if (result.lease_ms < result.lease_limit_ms - kLeaseSlackMs)
@@ -125,6 +138,7 @@ std::string to_json(const DemoResult& result) {
   const Json json{{"jobs", std::move(jobs)},
                   {"queue_pairs", result.queue_pairs},
                   {"after_failure_bound", result.after_failure_bound},
+                  {"wire_share", result.wire_share},
                   {"moves",
                    {{"count", result.moves},
                     {"packets_lost", result.packets_lost},
@@ -137,6 +151,7 @@ std::string to_json(const DemoResult& result) {
                     {"far",
                      {{"pin_removed_ms", result.far_pin_removed_ms},
                       {"replanned_ms", result.far_replanned_ms},
+                      {"held_ms", result.far_held_ms},
                       {"traffic_back_ms", result.far_traffic_back_ms}}}}},
                   {"lease_ms", result.lease_ms},
                   {"idle_percent", result.idle_percent},
@@ -163,6 +178,11 @@ std::string to_table(const DemoResult& result, bool colour) {
                     job.promised, job.after_failure, job.after_failure_promised,
                     result.after_failure_bound, job.unshaped_ms, job.ecmp_median_ms, job.heddle_ms);
   }
+  if (result.wire_share < 1)
+    text += fmt::format(
+        "  wrapping       leaves {:.3f} of what links carry: what is promised is judged by so "
+        "much less\n",
+        result.wire_share);
   text +=
       fmt::format("  moves          {} flows; probes lost {} of {}, reordered {}\n", result.moves,
                   result.packets_lost, result.probes_sent, result.packets_reordered);

@@ -48,11 +48,14 @@ struct DemoResult {
   double far_traffic_back_ms{};
   double far_pin_removed_ms{};
   double far_replanned_ms{};
+  // Where pins stay that lead into the dead cable: for so long nobody could plan for them; else 0.
+  double far_held_ms{};
   double lease_ms{};              // from the coordinator's end to the last pin's
   double lease_limit_ms{};        // the lease that was configured
   bool full_rate_possible{true};  // no leaf has more flows than spines: a plan can promise 1
   int queue_pairs{1};             // of each flow
   double after_failure_bound{};   // of the worst job's efficiency, with a spine less
+  double wire_share{1};           // of what links carry that is not wrapping
   int pins_left{};                // read back from the leaves after the lease
   double idle_percent{};          // of the machine, in the busiest measured phase
   double seconds{};
@@ -67,6 +70,9 @@ bool is_valid(const DemoResult& result);
 std::vector<std::string> shortcomings(const DemoResult& result);
 std::string to_json(const DemoResult& result);
 std::string to_table(const DemoResult& result, bool colour);
+
+// What is left of a link's rate where octets are put around each packet of so many.
+double share_of_wire(int packet, int around);
 
 // The most that every flow can have where `flows` of them leave each leaf, as many enter it, and
 // each is split evenly over so many queue pairs, which take one of `spines` each: min(1,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ class Stage {
     std::vector<std::string> uplinks;  // load of each, a line a leaf
     double idle{};
   };
-  // A pin that leads through one spine to one leaf: a route, or the mark of a flow.
+  // A pin that leads over one cable of a spine: a route, or the mark of a flow.
   struct PinPlace {
     std::string node;
     std::uint32_t table{};
@@ -74,14 +75,24 @@ class Stage {
   Result<void> await_rest();
   int pins_left();
   Result<void> count_moves(std::uint64_t from, const ClusterStatus& now);
+  // The pins that their own nodes have to remove when the cable dies: of other leaves that lead
+  // through the spine to the leaf; or of the leaf's own hosts, whose way to the spine it is.
   Result<std::vector<PinPlace>> pins_through(int spine, int leaf);
+  bool by_segments() const { return options_.enforcer == LeafMode::segments; }
+  // The nodes whose tables hold pins: leaves, or hosts.
+  std::vector<std::string> holders() const;
+  std::string_view holder() const { return by_segments() ? "host" : "leaf"; }
+  // The pins of a host that lead over a spine's segment.
+  Result<std::vector<PinPlace>> pins_of_host(const std::string& host, int spine);
+  // Those of other leaves' hosts that lead over it to a leaf.
+  Result<int> pins_led_on(int spine, int leaf);
   double outage_since(Time event, Duration failure_lasts);
   // What the plan of now promises each job, in the jobs' order; 0 where it could not judge.
   Result<std::vector<double>> promises();
   // Probes lost in here are lost by moves.
   void expect_no_loss(Time from, Time to) { quiet_.emplace_back(from, to); }
 
-  const DemoOptions& options_;
+  const DemoOptions options_;
   const int queue_pairs_;
   Console console_;
   std::mt19937 random_;

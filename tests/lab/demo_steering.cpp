@@ -1,10 +1,9 @@
-// The second half of the demonstration: what heddle does, and what happens to it.
+// The second half of the demonstration: what heddle does, and what comes after failures.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <set>
 #include <thread>
 
 #include "tests/lab/demo_stages.h"
@@ -14,20 +13,18 @@ namespace heddle::lab {
 namespace {
 
 using namespace std::chrono_literals;
-using Kind = TableEvent::Kind;
 
 constexpr int kHeddleIterations = 8;
-constexpr int kFailureIterations = 4;
+constexpr int kReturnIterations = 4;
 constexpr Duration kPatience = 30s;
 // A flow that has moved stays for a second; what can still be better comes with the next plan.
 constexpr Duration kRest = 1700ms;
-// Packets that were in a queue when its cable died belong to the failure.
-constexpr Duration kInQueues = 100ms;
-// The kernel needs no longer to drop a dead uplink, the cables of a spine one after another.
-constexpr Duration kCarrierGone = 20ms;
+// A full packet of RoCE: Ethernet, IPv4 and UDP before it. And what is put around it for two
+// segments: IPv6, the routing header and the segments.
+constexpr int kOnTheWire = 14 + 20 + 8 + static_cast<int>(kBthSize + kPayload + kIcrcSize);
+constexpr int kWrapping = 40 + 8 + 2 * 16;
 // After so long a probe that has not come does not come.
 constexpr Duration kDrain = 300ms;
-
 double milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
@@ -114,18 +111,17 @@ Result<void> Stage::steer() {
   quiet_since_ = enabled;
   if (auto on = cluster_->ask({"enable", "--all"}); !on)
     return tl::unexpected(on.error());
-  const int leaves = options_.fabric.leaves;
   auto converged = await_plan(seen->generation, 0, enabled, "a plan to be installed everywhere");
   if (!converged)
     return tl::unexpected(converged.error());
-  if (converged->status.disabled != 0 || converged->status.programming < leaves)
-    return fail(Errc::timeout, "not every leaf is steering");
+  if (converged->status.disabled != 0 || converged->status.programming < cluster_->programming())
+    return fail(Errc::timeout, fmt::format("not every {} is steering", holder()));
   const auto plan = cluster_->plan();
   if (!plan)
     return tl::unexpected(plan.error());
-  console_.say(
-      fmt::format("enabled; plan {} with {} pins is read back from every leaf after {:.0f} ms",
-                  plan->version, plan->pins, milliseconds(converged->last_change - enabled)));
+  console_.say(fmt::format(
+      "enabled; plan {} with {} pins is read back from every {} after {:.0f} ms", plan->version,
+      plan->pins, holder(), milliseconds(converged->last_change - enabled)));
   if (auto rested = await_rest(); !rested)
     return rested;
   measured = measure(kHeddleIterations);
@@ -156,179 +152,6 @@ Result<std::vector<double>> Stage::promises() {
   return promised;
 }
 
-// The longest time for which a flow's probes did not come through because of the failure, in
-// milliseconds: those that began while it lasted. What is lost later is lost by moves.
-double Stage::outage_since(Time event, Duration failure_lasts) {
-  std::this_thread::sleep_for(kDrain);
-  Duration longest{};
-  quiet_since_ = event + failure_lasts;
-  for (const Outage& outage : traffic_->probe_outages(event - kInQueues, boot_now() - kDrain)) {
-    if (outage.begin > event + failure_lasts)
-      continue;
-    longest = std::max(longest, outage.length());
-    quiet_since_ = std::max(quiet_since_, outage.end);
-  }
-  return milliseconds(longest);
-}
-
-Result<void> Stage::fail_near() {
-  dead_spine_ = 1 + static_cast<int>(random_() % static_cast<unsigned>(options_.fabric.spines));
-  const int leaves = options_.fabric.leaves;
-  const Time cut = boot_now();
-  if (auto done = fabric_->cut_spine(dead_spine_); !done)
-    return done;
-  expect_no_loss(quiet_since_, cut - kInQueues);
-  console_.say(fmt::format("spine{} loses all its cables", dead_spine_));
-  auto converged = await_plan(generation_, 2 * leaves, cut, "a plan without the dead spine");
-  if (!converged)
-    return tl::unexpected(converged.error());
-  result_.near_traffic_back_ms = outage_since(cut, kCarrierGone);
-  result_.near_replanned_ms = milliseconds(converged->last_change - cut);
-  console_.say(
-      fmt::format("traffic back after {:.0f} ms by the kernel itself; the new plan is "
-                  "installed after {:.0f} ms",
-                  result_.near_traffic_back_ms, result_.near_replanned_ms));
-  if (auto rested = await_rest(); !rested)
-    return rested;
-  auto measured = measure(kFailureIterations);
-  if (!measured)
-    return tl::unexpected(measured.error());
-  const auto promised = promises();
-  if (!promised)
-    return tl::unexpected(promised.error());
-  for (std::size_t job = 0; job < jobs_.size(); ++job) {
-    result_.jobs[job].after_failure = efficiency(job, *measured);
-    result_.jobs[job].after_failure_promised = (*promised)[job];
-  }
-  show("one spine less:", *measured);
-  return {};
-}
-
-Result<std::vector<Stage::PinPlace>> Stage::pins_through(int spine, int leaf) {
-  std::vector<PinPlace> places;
-  for (int other = 1; other <= options_.fabric.leaves; ++other) {
-    if (other == leaf)
-      continue;
-    const std::string node = NodeName::leaf(other);
-    Netlink& net = fabric_->netlink(node);
-    const int port = net.index_of(fmt::format("up{}", spine));
-    const auto hops = net.nexthops();
-    const auto routes = net.routes();
-    if (!hops || !routes)
-      return fail(Errc::kernel, "the tables cannot be read");
-    std::set<std::uint32_t> over_port;
-    for (const NexthopSeen& hop : *hops)
-      if (hop.out_index == port)
-        over_port.insert(hop.id);
-    std::set<std::uint32_t> marks;  // that lead over the port; each is the number of its table
-    for (const RouteSeen& route : *routes) {
-      if (route.protocol != kPinProtocol ||
-          (route.out_index != port && !over_port.contains(route.nexthop_id)))
-        continue;
-      if (route.destination.length == 0)
-        marks.insert(route.table);
-      else if (leaf_prefix(leaf).contains(route.destination.address))
-        places.push_back({node, route.table, route.destination, {}});
-    }
-    if (marks.empty())
-      continue;
-    const auto marked = marked_flows(fabric_->space(node));
-    if (!marked)
-      return tl::unexpected(marked.error());
-    for (const MarkedFlow& each : *marked)
-      if (marks.contains(each.mark) && leaf_prefix(leaf).contains(each.flow.destination))
-        places.push_back({node, each.mark, {}, each.flow});
-  }
-  return places;
-}
-
-// The cable of one leaf to a spine that is alive: the other leaves see nothing of it, and their
-// pins lead into it until routing withdraws it or a new plan comes.
-Result<void> Stage::fail_far() {
-  const FabricSpec& spec = options_.fabric;
-  std::vector<PinPlace> pins;
-  for (int spine = 1; spine <= spec.spines && pins.empty(); ++spine) {
-    for (int leaf = spec.leaves; leaf >= 1 && pins.empty(); --leaf) {
-      if (spine == dead_spine_)
-        continue;
-      auto found = pins_through(spine, leaf);
-      if (!found)
-        return tl::unexpected(found.error());
-      pins = std::move(*found);
-      dead_cable_ = {leaf, spine};
-    }
-  }
-  if (pins.empty())
-    return fail(Errc::not_found, "no pin crosses any spine");
-  const int leaf = dead_cable_.first;
-  const int spine = dead_cable_.second;
-  // A plan would come sooner than routing's own withdrawal, and hide what agents do without one.
-  cluster_->hold_coordinator(true);
-  const Time cut = boot_now();
-  if (auto done = fabric_->cut_cable(leaf, spine); !done)
-    return done;
-  expect_no_loss(quiet_since_, cut - kInQueues);
-  console_.say(
-      fmt::format("leaf{}-spine{} dies while the coordinator is held still; {} pins of other "
-                  "leaves lead into it",
-                  leaf, spine, pins.size()));
-  const auto withdrawn =
-      routing_->await(RoutingEvent::Kind::withdrawn, 1, cut, std::chrono::seconds(5));
-  if (!withdrawn) {
-    cluster_->hold_coordinator(false);
-    return tl::unexpected(withdrawn.error());
-  }
-
-  // When each of them was gone, counted from when its own leaf's `main` ceased to offer that way.
-  const auto change_of = [](const std::vector<TableEvent>& events, const PinPlace& pin) {
-    return std::find_if(events.begin(), events.end(), [&](const TableEvent& event) {
-      if (pin.flow)
-        return (event.kind == Kind::mark_removed || event.kind == Kind::mark_set) &&
-               event.node == pin.node && event.flow == *pin.flow;
-      return (event.kind == Kind::route_removed || event.kind == Kind::route_set) &&
-             event.node == pin.node && event.table == pin.table &&
-             event.destination == pin.destination;
-    });
-  };
-  const auto all_changed = [&](const std::vector<TableEvent>& events) {
-    return std::all_of(pins.begin(), pins.end(),
-                       [&](const PinPlace& pin) { return change_of(events, pin) != events.end(); });
-  };
-  const auto gone = watch_->await(cut, all_changed, std::chrono::seconds(5));
-  cluster_->hold_coordinator(false);
-  if (!gone)
-    return fail(Errc::timeout, "a pin into the dead cable stays");
-  const auto events = watch_->since(cut);
-  for (const PinPlace& pin : pins) {
-    const auto offer = std::find_if(events.begin(), events.end(), [&](const TableEvent& event) {
-      return event.kind == Kind::nexthop_set && event.node == pin.node &&
-             event.nexthop_id == group_of(leaf);
-    });
-    const Time withdrawn_here = offer == events.end() ? withdrawn->at : offer->at;
-    result_.far_pin_removed_ms = std::max(
-        result_.far_pin_removed_ms, milliseconds(change_of(events, pin)->at - withdrawn_here));
-  }
-  auto converged = await_plan(generation_, 2 * (spec.leaves + 1), cut, "a plan without the cable");
-  if (!converged)
-    return tl::unexpected(converged.error());
-  Time last_gone = cut;
-  for (const PinPlace& pin : pins)
-    last_gone = std::max(last_gone, change_of(events, pin)->at);
-  result_.far_traffic_back_ms = outage_since(cut, last_gone - cut);
-  result_.far_replanned_ms = milliseconds(converged->last_change - cut);
-  console_.say(
-      fmt::format("`main` withdrew it after {:.0f} ms, the agents their pins {:.1f} ms later; "
-                  "traffic back after "
-                  "{:.0f} ms; the coordinator goes on, its new plan is installed after {:.0f} ms",
-                  milliseconds(withdrawn->at - cut), result_.far_pin_removed_ms,
-                  result_.far_traffic_back_ms, result_.far_replanned_ms));
-  auto measured = measure(kFailureIterations);
-  if (!measured)
-    return tl::unexpected(measured.error());
-  show("and a cable less:", *measured);
-  return {};
-}
-
 Result<void> Stage::come_back() {
   const Time repaired = boot_now();
   if (auto done = fabric_->restore_spine(dead_spine_); !done)
@@ -346,7 +169,7 @@ Result<void> Stage::come_back() {
                            milliseconds(converged->last_change - repaired)));
   if (auto rested = await_rest(); !rested)
     return rested;
-  auto measured = measure(kFailureIterations);
+  auto measured = measure(kReturnIterations);
   if (!measured)
     return tl::unexpected(measured.error());
   const auto promised = promises();
@@ -360,12 +183,12 @@ Result<void> Stage::come_back() {
   return {};
 }
 
-// Everything of ours in the leaves' kernels. Marks are asked for when nothing else is left: they go
-// first.
+// Every pin in the kernels of those who hold them. Marks are asked for when nothing else is left:
+// they go first.
 int Stage::pins_left() {
   int left = 0;
-  for (int leaf = 1; leaf <= options_.fabric.leaves; ++leaf)
-    left += count_pins(fabric_->netlink(NodeName::leaf(leaf))).value_or(1);
+  for (const std::string& node : holders())
+    left += count_pins(fabric_->netlink(node)).value_or(1);
   for (int leaf = 1; leaf <= options_.fabric.leaves && left == 0; ++leaf) {
     const auto marked = marked_flows(fabric_->space(NodeName::leaf(leaf)));
     left += marked ? static_cast<int>(marked->size()) : 1;
@@ -384,8 +207,8 @@ Result<void> Stage::lose_coordinator() {
   result_.lease_limit_ms = milliseconds(kLease);
   result_.lease_ms = milliseconds(boot_now() - stopped);
   if (gone)
-    console_.say(
-        fmt::format("after {:.1f} s no pin is left in any leaf's tables", result_.lease_ms / 1000));
+    console_.say(fmt::format("after {:.1f} s no pin is left in any {}'s tables",
+                             result_.lease_ms / 1000, holder()));
   auto measured = measure(2);
   if (!measured)
     return tl::unexpected(measured.error());
@@ -425,6 +248,8 @@ void Stage::finish() {
   const int spines = options_.fabric.spines;
   result_.full_rate_possible = splitting_bound(queue_pairs_, flows, spines) == 1;
   result_.queue_pairs = queue_pairs_;
+  if (by_segments())
+    result_.wire_share = share_of_wire(kOnTheWire, kWrapping);
   result_.after_failure_bound = splitting_bound(queue_pairs_, flows, spines - 1);
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <sstream>
 
 #include "common/core/check.h"
+#include "tests/lab/process.h"
 #include "tests/lab/routing.h"
 
 namespace heddle::lab {
@@ -356,7 +358,36 @@ Result<void> Fabric::shape_links() {
     if (auto done = net.commit(); !done)
       return done;
   }
+  if (spec_.segments)
+    if (auto done = let_wrapped_answers_pass(); !done)
+      return done;
   return shape_core();
+}
+
+// The kernel takes a packet's band from the type of service of IPv4 as it forwards, and not from
+// what is wrapped in IPv6: behind 40 octets of that and 40 of a routing header of two segments.
+Result<void> Fabric::let_wrapped_answers_pass() {
+  const std::string script = fmt::format("{}/bands.nft", work_folder());
+  std::error_code error;
+  std::filesystem::create_directories(work_folder(), error);
+  std::ofstream file(script);
+  file << "table ip6 bands { chain forward { type filter hook forward priority 0; "
+          "ip6 nexthdr 43 @nh,648,8 0x10 meta priority set 6; }; }\n"
+       << std::flush;
+  if (!file)
+    return fail(Errc::io, fmt::format("cannot write {}", script));
+  for (const std::string& node : node_names(spec_)) {
+    if (!node.starts_with("leaf") && !node.starts_with("spine"))
+      continue;
+    const auto done =
+        capture({.words = {"/usr/sbin/nft", "-f", script}, .space = &space(node), .log = {}},
+                std::chrono::seconds(10));
+    if (!done)
+      return tl::unexpected(done.error());
+    if (done->status != 0)
+      return fail(Errc::kernel, fmt::format("nft in {}: {}", node, done->errors));
+  }
+  return {};
 }
 
 Result<void> Fabric::shape_core() {

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,8 @@ Prefix leaf_segments(int leaf);  // of all its hosts
 // A spine's "End", a host's way out of the wrapping of IPv4.
 IpAddress spine_segment(int spine);
 IpAddress host_segment(int leaf, int host);
+// The segment of a node's agent; a leaf has none.
+std::optional<IpAddress> segment_of(std::string_view node);
 IpAddress management_address(std::string_view node);  // "mgmt", "leaf1", "spine1", "h1-2"
 
 // The names of all nodes of a fabric, hd-mgmt's apart.
@@ -115,6 +118,7 @@ class Fabric {
   Result<void> prepare(const std::string& node);
   void add_underlay_addresses();
   Result<void> shape_links();
+  Result<void> let_wrapped_answers_pass();
 
   FabricSpec spec_;
   bool owned_{};

@@ -84,6 +84,17 @@ IpAddress host_segment(int leaf, int host) {
   return underlay(4, leaf, host, 1);
 }
 
+std::optional<IpAddress> segment_of(std::string_view node) {
+  int a = 0;
+  int b = 0;
+  const std::string name(node);
+  if (std::sscanf(name.c_str(), "spine%d", &a) == 1)
+    return spine_segment(a);
+  if (std::sscanf(name.c_str(), "h%d-%d", &a, &b) == 2)
+    return host_segment(a, b);
+  return std::nullopt;
+}
+
 IpAddress management_address(std::string_view node) {
   int a = 0;
   int b = 0;

@@ -59,6 +59,7 @@ struct NexthopSeen {
   int out_index{};
   std::optional<IpAddress> gateway;
   std::vector<std::uint32_t> members;  // of a group
+  std::vector<IpAddress> segments{};   // that packets are wrapped with, as they are visited
   bool operator==(const NexthopSeen&) const = default;
 };
 struct LinkSeen {

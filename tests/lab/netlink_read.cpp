@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <linux/fib_rules.h>
 #include <linux/if_link.h>
+#include <linux/lwtunnel.h>
 #include <linux/nexthop.h>
+#include <linux/seg6_iptunnel.h>
 #include <net/if.h>
 #include <sys/socket.h>
 
@@ -31,6 +33,27 @@ std::string words_of(const nlmsghdr& message) {
     if ((attribute->rta_type & NLA_TYPE_MASK) == NLMSGERR_ATTR_MSG)
       return fmt::format(" ({})", static_cast<const char*>(RTA_DATA(attribute)));
   return {};
+}
+
+// The list behind NHA_ENCAP of the type seg6, which the kernel keeps from its end to its begin.
+std::vector<IpAddress> segments_from(const rtattr* nest) {
+  std::vector<IpAddress> segments;
+  const auto* attribute = static_cast<const rtattr*>(RTA_DATA(nest));
+  auto left = static_cast<int>(RTA_PAYLOAD(nest));
+  constexpr std::size_t kBefore = sizeof(seg6_iptunnel_encap) + sizeof(ipv6_sr_hdr);
+  constexpr std::size_t kEach = 16;
+  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
+    if ((attribute->rta_type & NLA_TYPE_MASK) != SEG6_IPTUNNEL_SRH)
+      continue;
+    const auto* bytes = static_cast<const char*>(RTA_DATA(attribute));
+    for (std::size_t end = RTA_PAYLOAD(attribute); end >= kBefore + kEach; end -= kEach) {
+      IpAddress segment;
+      segment.family = Family::v6;
+      std::memcpy(segment.octets.data(), bytes + end - kEach, kEach);
+      segments.push_back(segment);
+    }
+  }
+  return segments;
 }
 
 }  // namespace
@@ -185,7 +208,13 @@ Result<std::vector<NexthopSeen>> Netlink::nexthops() {
     const auto* head = static_cast<const nhmsg*>(NLMSG_DATA(&message));
     NexthopSeen entry;
     entry.protocol = head->nh_protocol;
+    const rtattr* encapsulation = nullptr;
+    std::uint16_t kind = 0;
     for_each_attribute<nhmsg>(message, [&](int type, const rtattr* attribute) {
+      if (type == NHA_ENCAP)
+        encapsulation = attribute;
+      if (type == NHA_ENCAP_TYPE)
+        std::memcpy(&kind, RTA_DATA(attribute), sizeof(kind));
       if (type == NHA_ID)
         entry.id = u32_from(attribute);
       if (type == NHA_OIF)
@@ -198,6 +227,8 @@ Result<std::vector<NexthopSeen>> Netlink::nexthops() {
           entry.members.push_back(group[i].id);
       }
     });
+    if (encapsulation != nullptr && kind == LWTUNNEL_ENCAP_SEG6)
+      entry.segments = segments_from(encapsulation);
     seen.push_back(entry);
   });
   if (!done)

@@ -130,8 +130,9 @@ Result<std::unique_ptr<PinWatch>> PinWatch::start(const std::vector<Node>& nodes
   std::unique_ptr<PinWatch> watch(new PinWatch());
   watch->stop_ = ::eventfd(0, EFD_CLOEXEC);
   for (const Node& node : nodes) {
-    if (auto done = watch->watch(node, NETLINK_ROUTE,
-                                 {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_NEXTHOP});
+    if (auto done = watch->watch(
+            node, NETLINK_ROUTE,
+            {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_NEXTHOP});
         !done)
       return tl::unexpected(done.error());
     if (auto done = watch->watch(node, NETLINK_NETFILTER, {NFNLGRP_NFTABLES}); !done)

@@ -329,8 +329,26 @@ void Routing::apply(const Pending& change) {
     update_group(other, change.leaf);
     complain(leaf_nets_[static_cast<std::size_t>(other - 1)].commit());
   }
+  if (spec_.segments && !change.up)
+    repair_underlay(change);
   note({boot_now(), change.up ? RoutingEvent::Kind::restored : RoutingEvent::Kind::withdrawn,
         change.leaf, change.spine});
+}
+
+// The underlay knows all its links, as a link-state protocol does: a spine that has lost its cable
+// to a leaf sends what is on its way there by another leaf, which no longer sends it back.
+void Routing::repair_underlay(const Pending& change) {
+  for (int other = 1; other <= spec_.leaves; ++other) {
+    if (other == change.leaf || !carrier_.up(other, change.spine) ||
+        wanted_members(other, change.leaf).empty())
+      continue;
+    Netlink& net = spine_nets_[static_cast<std::size_t>(change.spine - 1)];
+    net.add_route({.destination = leaf_segments(change.leaf),
+                   .gateway = underlay_uplink_address(other, change.spine),
+                   .device = fmt::format("d{}", other)});
+    complain(net.commit());
+    return;
+  }
 }
 
 // Leaves announce to their hosts which spines' segments they reach.

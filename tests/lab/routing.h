@@ -89,6 +89,7 @@ class Routing {
   std::vector<std::uint32_t>& members(int leaf, int remote);
   std::vector<std::uint32_t> wanted_members(int leaf, int remote) const;
   void update_group(int leaf, int remote);
+  void repair_underlay(const Pending& change);
   void tell_hosts(const Pending& change);
   void note(RoutingEvent event);
   void complain(const Result<void>& result);

@@ -41,7 +41,10 @@ struct LabSpec {
 class Lab {
  public:
   explicit Lab(const LabSpec& spec)
-      : spec_(spec), fabric_(must(Fabric::raise({.prefix = "hdsteer-"}))) {
+      : spec_(spec),
+        fabric_(must(Fabric::raise({.mtu = 4300,
+                                    .prefix = "hdsteer-",
+                                    .segments = spec.leaf_mode == LeafMode::segments}))) {
     routing_ = must(Routing::start(fabric_, 50ms));
     const std::vector<ClusterJob> jobs = place_jobs(fabric_.spec(), 1);
     cluster_ = must(Cluster::prepare(fabric_, {.programs = HEDDLE_BINARY_DIR,
@@ -210,6 +213,39 @@ TEST(Steering, SplitsFlowsByQueuePairAndReachesTheBoundWithASpineLess) {
   std::printf("[ measured ] iterations of %.1f ms, with a spine less %.1f ms: %.3f of the speed\n",
               whole_ms, less_ms, whole_ms / less_ms);
   EXPECT_GT(whole_ms / less_ms, 0.96 * 0.75);
+}
+
+// The same by hosts that wrap: each leaf sends on what its hosts name, by spines that lead it on.
+TEST(Steering, GivesEachFlowAnUplinkByTheSegmentsThatItsHostWrapsItIn) {
+  Lab lab({.leaf_mode = LeafMode::segments});
+  lab.settle();
+  const PlanView plan = lab.plan();
+  expect_promise(plan, 1.0);
+  EXPECT_EQ(plan.pins, kFlows);
+  for (const auto& [leaf, elephants] : lab.uplinks())
+    EXPECT_EQ(elephants, (std::vector{1, 1, 1, 1})) << leaf;
+  // The kernel's own tables, and what leaves its uplinks, say the same.
+  std::map<std::string, int> wrapped;
+  for (const std::string& node : node_names(lab.fabric().spec())) {
+    if (!node.starts_with("h"))
+      continue;
+    for (const NexthopSeen& hop : must(lab.fabric().netlink(node).nexthops())) {
+      if (hop.segments.size() != 2)
+        continue;
+      for (int spine = 1; spine <= 4; ++spine)
+        if (hop.segments.front() == spine_segment(spine))
+          ++wrapped[fmt::format("leaf{} by spine{}", node.at(1), spine)];
+    }
+  }
+  EXPECT_EQ(wrapped.size(), static_cast<std::size_t>(kFlows));
+  const double whole_ms = lab.iteration_ms();
+  must(lab.fabric().cut_spine(2));
+  lab.settle(8);
+  expect_promise(lab.plan(), 0.5);
+  const double less_ms = lab.iteration_ms();
+  std::printf("[ measured ] iterations of %.1f ms, with a spine less %.1f ms: %.3f of the speed\n",
+              whole_ms, less_ms, whole_ms / less_ms);
+  EXPECT_GT(whole_ms / less_ms, 0.94 * 0.5);
 }
 
 TEST(Steering, UsesWhatEachLeafCanTellApart) {
