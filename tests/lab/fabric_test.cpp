@@ -182,6 +182,17 @@ TEST(Fabric, TakesPacketsByTheSegmentsThatTheyName) {
   await(*routing, RoutingEvent::Kind::restored, 1);
   EXPECT_TRUE(announced(1, 1));
   expect_by(1, 2);
+  // Beyond the spine nothing tells the host. The spine sends by another leaf, here back to the
+  // first, and that by the other spine.
+  ASSERT_EQ(why(fabric.cut_cable(2, 1)), "");
+  await(*routing, RoutingEvent::Kind::withdrawn, 2);
+  EXPECT_TRUE(announced(1, 1));
+  const auto repaired = sent_by_segments(fabric, 1);
+  EXPECT_GT(repaired.at("up1"), 10'000U);
+  EXPECT_GT(repaired.at("up2"), 10'000U);
+  ASSERT_EQ(why(fabric.restore_cable(2, 1)), "");
+  await(*routing, RoutingEvent::Kind::restored, 2);
+  expect_by(1, 2);
   EXPECT_TRUE(routing->complaints().empty()) << routing->complaints().front();
 }
 
