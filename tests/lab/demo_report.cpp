@@ -76,7 +76,7 @@ std::vector<std::string> shortcomings(const DemoResult& result) {
     if (result.full_rate_possible && job.heddle < least)
       found.push_back(fmt::format("{}: efficiency {:.3f}, at least {:.2f} wanted", job.name,
                                   job.heddle, least));
-    if (job.heddle <= job.ecmp_median)
+    if (result.full_rate_possible && job.heddle <= job.ecmp_median)
       found.push_back(fmt::format("{}: efficiency {:.3f}, no better than ECMP's {:.3f}", job.name,
                                   job.heddle, job.ecmp_median));
   }

@@ -241,7 +241,11 @@ TEST(Steering, GivesEachFlowAnUplinkByTheSegmentsThatItsHostWrapsItIn) {
   const double whole_ms = lab.iteration_ms();
   must(lab.fabric().cut_spine(2));
   lab.settle(8);
-  expect_promise(lab.plan(), 0.5);
+  // 4 flows over 3 spines: two of them share one, and hold their job to half.
+  double worst = 1;
+  for (const auto& [job, efficiency] : lab.plan().efficiency)
+    worst = std::min(worst, efficiency);
+  EXPECT_NEAR(worst, 0.5, 1e-6);
   const double less_ms = lab.iteration_ms();
   std::printf("[ measured ] iterations of %.1f ms, with a spine less %.1f ms: %.3f of the speed\n",
               whole_ms, less_ms, whole_ms / less_ms);
