@@ -108,6 +108,10 @@ function(heddle_package component summary description)
   set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${ARG_EXTRA}" PARENT_SCOPE)
 endfunction()
 
+# heddle-config(5) describes both daemons' files.
+set(CPACK_DEBIAN_HEDDLE-AGENT_PACKAGE_RECOMMENDS heddle-doc)
+set(CPACK_DEBIAN_HEDDLE-COORDINATOR_PACKAGE_RECOMMENDS heddle-doc)
+
 set(debian ${CMAKE_SOURCE_DIR}/systemd/debian)
 foreach(daemon agent coordinator)
   file(WRITE ${packaging}/${daemon}/conffiles "/etc/heddle/${daemon}.yaml\n")

@@ -27,10 +27,13 @@ systemctl() { command systemctl "${@/%heddle-agent/heddle-agent${LEAF:+-$LEAF}}"
 # Thresholds and times are for the emulation, which is slow.
 set_up_management() {
   guide management-keys
+  shown
   guide management-fabric
+  shown
   sed -i 's#^elephant_mbps: .*#elephant_mbps: 10#; s#^flow_memory_s: .*#flow_memory_s: 10#; s#^  mode: required#  mode: off#' \
     /etc/heddle/coordinator.yaml
   guide management-start
+  shown
 }
 
 set_up_host() {
@@ -50,7 +53,9 @@ set_up_leaf() {
   done
   command systemctl daemon-reload
   guide node-key s/leaf1/$leaf/g
+  shown
   on_leaf_guide $leaf node-configure
+  shown
   on_leaf_guide $leaf node-start
 }
 

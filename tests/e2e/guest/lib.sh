@@ -47,6 +47,9 @@ eventually() {
   echo "ok   $words$(took $start)"
 }
 
+# shown: what was said last, as it is in the README.
+shown() { sed 's/^/     /' /tmp/said; }
+
 finish() { touch /host/passed; }
 
 # reboot_into STAGE: the scenario is run again from its start after the boot; stage() tells it where it is.

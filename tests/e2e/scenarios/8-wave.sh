@@ -16,7 +16,7 @@ let_program
 start_transfers
 eventually 30 "the job is seen" holds '.jobs | length == 1' jobs
 guide wave
-sed 's/^/     /' /tmp/said
+shown
 check "no pin is sent before its wave" has_pins leaf1 0
 gate() { holds "[.gates[] | select(.name == \"$1\")] | length == 1 and .[0].verdict == \"good\" and (.[0].seen | contains(\"host1: \"))" rollout status; }
 eventually 60 "the gate of retransmissions is good, and says what it saw of host1" gate retransmissions
