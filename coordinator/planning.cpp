@@ -245,12 +245,13 @@ void Coordinator::date_pins(PlanRecord& next) const {
     std::vector<WallTime>& dated = next.since[node];
     dated.reserve(part.pins.size());
     for (const Pin& pin : part.pins) {
-      const auto old = std::ranges::lower_bound(*before, pin.unit, {}, &Pin::unit);
-      const auto place = static_cast<std::size_t>(old - before->begin());
-      if (old == before->end() || old->unit != pin.unit || old->target != pin.target)
+      const Pin* const old = find_pin(*before, pin.unit);
+      if (old == nullptr || old->target != pin.target) {
         dated.push_back(next.wall);
-      else
-        dated.push_back(dates != nullptr && place < dates->size() ? (*dates)[place] : last->wall);
+        continue;
+      }
+      const auto place = static_cast<std::size_t>(old - before->data());
+      dated.push_back(dates != nullptr && place < dates->size() ? (*dates)[place] : last->wall);
     }
   }
 }
@@ -263,10 +264,10 @@ std::optional<WallTime> Coordinator::since(const std::string& node,
   const auto dates = record_->since.find(node);
   if (part == record_->plan.nodes.end() || dates == record_->since.end())
     return std::nullopt;
-  const auto pin = std::ranges::find(part->second.pins, unit, &Pin::unit);
-  if (pin == part->second.pins.end())
+  const Pin* const pin = find_pin(part->second.pins, unit);
+  if (pin == nullptr)
     return std::nullopt;
-  return dates->second.at(static_cast<std::size_t>(pin - part->second.pins.begin()));
+  return dates->second.at(static_cast<std::size_t>(pin - part->second.pins.data()));
 }
 
 // A higher epoch makes every plan of ours an older one: all nodes get their part again, under it.

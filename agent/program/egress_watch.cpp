@@ -16,17 +16,6 @@ constexpr int kPeriodsAstray = 2;
 // A flow that fell silent leaves its verdict behind for so long.
 constexpr Duration kBelieved = std::chrono::minutes{1};
 
-// Where packets leave that a pin steers; nullptr if it names no uplink, as a list of segments.
-const std::string* uplink_of(const PinTarget& target) {
-  if (const auto* route = std::get_if<PortTableRoute>(&target))
-    return &route->out_port;
-  if (const auto* route = std::get_if<HostRoute>(&target))
-    return &route->out_port;
-  if (const auto* mark = std::get_if<FlowMark>(&target))
-    return &mark->out_port;
-  return nullptr;
-}
-
 std::uint64_t counted(const std::vector<std::pair<std::string, std::uint64_t>>& counts,
                       const std::string& port) {
   const auto at = std::ranges::find(counts, port, &std::pair<std::string, std::uint64_t>::first);
@@ -72,7 +61,7 @@ void EgressWatch::follow(const std::vector<Pin>& pins, std::span<const std::size
   auto known = watched_.begin();
   for (const std::size_t position : held) {
     const Pin& pin = pins[position];
-    const std::string* const uplink = uplink_of(pin.target);
+    const std::string* const uplink = out_port_of(pin.target);
     if (uplink == nullptr)
       continue;
     while (known != watched_.end() && known->unit < pin.unit)

@@ -138,6 +138,26 @@ std::string to_string(const PinTarget& target) {
                     target);
 }
 
+const std::string* out_port_of(const PinTarget& target) {
+  if (const auto* route = std::get_if<PortTableRoute>(&target))
+    return &route->out_port;
+  if (const auto* route = std::get_if<HostRoute>(&target))
+    return &route->out_port;
+  if (const auto* mark = std::get_if<FlowMark>(&target))
+    return &mark->out_port;
+  return nullptr;
+}
+
+const Pin* find_pin(const std::vector<Pin>& pins, const SteeringUnit& unit) {
+  const auto pin = std::ranges::lower_bound(pins, unit, {}, &Pin::unit);
+  return pin != pins.end() && pin->unit == unit ? &*pin : nullptr;
+}
+
+const Pin* find_pin(const RoutePlan& plan, const std::string& node, const SteeringUnit& unit) {
+  const auto part = plan.nodes.find(node);
+  return part == plan.nodes.end() ? nullptr : find_pin(part->second.pins, unit);
+}
+
 std::uint64_t digest(const std::vector<Pin>& pins) {
   Digest d;
   for (const Pin& pin : pins) {

@@ -84,6 +84,8 @@ struct Pin {
 IpAddress destination_of(const SteeringUnit& unit);
 std::string to_string(const SteeringUnit& unit);  // "p1 > 10.2.0.1"
 std::string to_string(const PinTarget& target);   // "via up3"
+// The interface that it names; nullptr if it names none, as a list of segments.
+const std::string* out_port_of(const PinTarget& target);
 
 // One node's part. Pins are sorted by unit, and no unit appears twice (validate()).
 struct NodePlan {
@@ -97,6 +99,10 @@ struct RoutePlan {
   PlanVersion version;
   std::map<std::string, NodePlan> nodes;
 };
+
+// `pins` are a part's; nullptr if there is none for the unit.
+const Pin* find_pin(const std::vector<Pin>& pins, const SteeringUnit& unit);
+const Pin* find_pin(const RoutePlan& plan, const std::string& node, const SteeringUnit& unit);
 
 // What turns one node's pins into the next ones.
 struct PlanDiff {

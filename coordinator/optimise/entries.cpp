@@ -38,6 +38,9 @@ class Chooser {
  public:
   Chooser(const PlanningInput& input, const SharedDestinations& shared)
       : input_(input), topology_(*input.topology), shared_(shared) {
+    network_.topology = input.topology;
+    network_.links = input.links;
+    network_.forbidden = input.forbidden;
     by_attachment_.resize(topology_.attachments().size());
     by_leaf_.resize(topology_.leaves().size());
     for (std::uint32_t l = 0; l < topology_.leaves().size(); ++l) {
@@ -115,13 +118,8 @@ class Chooser {
 
   AttachmentId present(const PinKey& pin) const {
     const HostId host = std::get<HostId>(pin.node);
-    const auto part = input_.present->nodes.find(topology_[host].name);
-    if (part == input_.present->nodes.end())
-      return {};
-    const auto found = std::ranges::lower_bound(part->second.pins, pin.unit, {}, &Pin::unit);
-    if (found == part->second.pins.end() || found->unit != pin.unit)
-      return {};
-    const auto* route = std::get_if<HostRoute>(&found->target);
+    const Pin* const found = find_pin(*input_.present, topology_[host].name, pin.unit);
+    const auto* route = found == nullptr ? nullptr : std::get_if<HostRoute>(&found->target);
     return route == nullptr
                ? AttachmentId{}
                : topology_.attachment_at(host, route->out_port).value_or(AttachmentId{});
@@ -136,12 +134,8 @@ class Chooser {
     const AttachmentId exit = exit_of(input_, id, destination);
     if (topology_[exit].leaf == entry.leaf)
       return true;
-    Problem problem;
-    problem.topology = input_.topology;
-    problem.links = input_.links;
-    problem.forbidden = input_.forbidden;
     return std::ranges::any_of(topology_[entry.leaf].cables, [&](CableId up) {
-      return usable(problem, path_through(topology_, id, up, exit));
+      return usable(network_, path_through(topology_, id, up, exit));
     });
   }
 
@@ -212,6 +206,7 @@ class Chooser {
   const PlanningInput& input_;
   const Topology& topology_;
   const SharedDestinations& shared_;
+  Problem network_;  // without flows: to tell which ways can be used
   std::map<std::pair<HostId, NicId>, Group> groups_;
   std::vector<std::uint32_t> by_attachment_;  // subflows
   std::vector<std::uint32_t> by_leaf_;        // those that go on into the core

@@ -100,7 +100,7 @@ PinTarget target_of(const PlanningInput& input, const Unit& unit, const Path& pa
 
 // A pin of the present plan that no flow in demand asks for may stay if its link can still carry
 // it.
-bool may_linger(const PlanningInput& input, NodeId node, const Pin& pin) {
+bool may_linger(const PlanningInput& input, const Problem& problem, NodeId node, const Pin& pin) {
   const Topology& topology = *input.topology;
   const auto nic = topology.find_nic(destination_of(pin.unit));
   if (!nic || !input.steering.contains(node) || input.refused.contains({node, pin.unit}) ||
@@ -124,10 +124,6 @@ bool may_linger(const PlanningInput& input, NodeId node, const Pin& pin) {
     return false;
   if (std::holds_alternative<SpineId>(node))
     return input.links->up(topology.downlink(*cable));
-  Problem problem;
-  problem.topology = input.topology;
-  problem.links = input.links;
-  problem.forbidden = input.forbidden;
   const auto& attachments = topology[topology[*cable].leaf].attachments;
   return !attachments.empty() && usable(problem, path_through(topology, attachments.front(), *cable,
                                                               topology[*nic].attachments.front()));
@@ -136,11 +132,6 @@ bool may_linger(const PlanningInput& input, NodeId node, const Pin& pin) {
 bool same_pins(const std::vector<Pin>& a, const std::vector<Pin>& b) {
   return std::ranges::equal(
       a, b, [](const Pin& x, const Pin& y) { return x.unit == y.unit && x.target == y.target; });
-}
-
-const Pin* find_pin(const std::vector<Pin>& pins, const SteeringUnit& unit) {
-  const auto pin = std::ranges::lower_bound(pins, unit, {}, &Pin::unit);
-  return pin != pins.end() && pin->unit == unit ? &*pin : nullptr;
 }
 
 // Collects the pins of all nodes, each with its reason, and what they move.
@@ -292,7 +283,7 @@ PlanAndMoves make_plan(const PlanningInput& input, const PlanningProblem& planni
       now = std::move(made->second);
     if (keep_unknown)
       for (const Pin& pin : before)
-        if (!demanded.contains({node, pin.unit}) && may_linger(input, node, pin))
+        if (!demanded.contains({node, pin.unit}) && may_linger(input, planning.problem, node, pin))
           now.push_back(pin);
     std::ranges::sort(now, {}, &Pin::unit);
     const auto part = input.present->nodes.find(name);

@@ -28,15 +28,6 @@ std::optional<Granularity> granularity_at(const PlanningInput& input, NodeId nod
   return known == input.steering.end() ? std::nullopt : std::optional(known->second);
 }
 
-const Pin* find_pin(const RoutePlan& plan, const std::string& node, const SteeringUnit& unit) {
-  const auto part = plan.nodes.find(node);
-  if (part == plan.nodes.end())
-    return nullptr;
-  const std::vector<Pin>& pins = part->second.pins;
-  const auto pin = std::ranges::lower_bound(pins, unit, {}, &Pin::unit);
-  return pin != pins.end() && pin->unit == unit ? &*pin : nullptr;
-}
-
 // Who steers a flow: where its pin would be, how finely, and which uplinks it can be led to.
 struct Steerer {
   NodeId node;
@@ -343,20 +334,13 @@ bool wrapped(const PlanningInput& input, const SharedDestinations& shared, const
 }
 
 std::optional<CableId> pinned_cable(const Topology& topology, NodeId node, const Pin& pin) {
-  if (const auto* spine = std::get_if<SpineId>(&node)) {
-    const auto* route = std::get_if<PortTableRoute>(&pin.target);
-    return route != nullptr ? topology.cable_at(*spine, route->out_port) : std::nullopt;
-  }
-  const auto* leaf = std::get_if<LeafId>(&node);
-  if (leaf == nullptr)
+  const std::string* const port = out_port_of(pin.target);
+  if (port == nullptr)
     return std::nullopt;
-  if (const auto* route = std::get_if<PortTableRoute>(&pin.target))
-    return topology.cable_at(*leaf, route->out_port);
-  if (const auto* route = std::get_if<HostRoute>(&pin.target))
-    return topology.cable_at(*leaf, route->out_port);
-  if (const auto* mark = std::get_if<FlowMark>(&pin.target))
-    return topology.cable_at(*leaf, mark->out_port);
-  return std::nullopt;
+  if (const auto* spine = std::get_if<SpineId>(&node))
+    return topology.cable_at(*spine, *port);
+  const auto* leaf = std::get_if<LeafId>(&node);
+  return leaf != nullptr ? topology.cable_at(*leaf, *port) : std::nullopt;
 }
 
 bool touches(const Topology& topology, std::span<const Prefix> prefixes, const PinKey& pin) {

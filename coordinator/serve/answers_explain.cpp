@@ -187,13 +187,7 @@ Json congestion(const NetworkView& view, const FlowDemand& flow, const Path& pat
 }
 
 const Pin* find_pin(const NetworkView& view, const std::string& node, const SteeringUnit& unit) {
-  if (view.record == nullptr)
-    return nullptr;
-  const auto part = view.record->plan.nodes.find(node);
-  if (part == view.record->plan.nodes.end())
-    return nullptr;
-  const auto pin = std::ranges::find(part->second.pins, unit, &Pin::unit);
-  return pin == part->second.pins.end() ? nullptr : &*pin;
+  return view.record == nullptr ? nullptr : find_pin(view.record->plan, node, unit);
 }
 
 // Every pin on the flow's way, from the host on.

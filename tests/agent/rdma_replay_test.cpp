@@ -18,6 +18,7 @@
 #include "agent/observe/sampled_flows.h"
 #include "agent/report/reporter.h"
 #include "common/wire/codec.h"
+#include "tests/agent/observe/fake_drivers.h"
 #include "tests/agent/recorded_samples.h"
 
 namespace heddle {
@@ -182,20 +183,8 @@ class RecordAgain : public ::testing::Test {
   }
   ~RecordAgain() override { fs::remove_all(folder); }
 
-  class Drivers final : public DriverStatistics {
-   public:
-    std::map<std::string, std::vector<NamedCount>> counts;
-
-    Result<std::vector<NamedCount>> statistics(const std::string& interface) const override {
-      const auto found = counts.find(interface);
-      if (found == counts.end())
-        return fail(Errc::unobservable, interface);
-      return found->second;
-    }
-  };
-
   // After each look each counter has grown by 10.
-  void record(Drivers drivers) const {
+  void record(FakeDrivers drivers) const {
     Player player(kSoftRoce);
     Recorder recorder(folder, player, player, drivers);
     std::optional<RdmaObserver> observer;
@@ -222,7 +211,7 @@ TEST_F(RecordAgain, GivesTheExpectedReportsOctetForOctet) {
 
 // Soft-RoCE's interfaces count no pauses; those here have mlx5's names.
 TEST_F(RecordAgain, KeepsPausesAsSynthesisedFromTheDriver) {
-  Drivers drivers;
+  FakeDrivers drivers;
   drivers.counts["e1"] = {{"a name with spaces", 1}, {"rx_prio3_pause", 5}, {"tx_prio3_pause", 2}};
   record(drivers);
   const std::vector<Report> reports = replay(folder);

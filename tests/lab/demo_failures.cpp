@@ -68,17 +68,10 @@ Result<void> Stage::fail_near() {
                   result_.near_replanned_ms));
   if (auto rested = await_rest(); !rested)
     return rested;
-  auto measured = measure(kIterations);
-  if (!measured)
-    return tl::unexpected(measured.error());
-  const auto promised = promises();
-  if (!promised)
-    return tl::unexpected(promised.error());
-  for (std::size_t job = 0; job < jobs_.size(); ++job) {
-    result_.jobs[job].after_failure = efficiency(job, *measured);
-    result_.jobs[job].after_failure_promised = (*promised)[job];
-  }
-  show("one spine less:", *measured);
+  if (auto held = hold_to_promise(kIterations, &DemoJob::after_failure,
+                                  &DemoJob::after_failure_promised, "one spine less:");
+      !held)
+    return tl::unexpected(held.error());
   return {};
 }
 

@@ -65,6 +65,9 @@ class Stage {
 
   Result<Measured> measure(int iterations);
   double efficiency(std::size_t job, const Measured& measured) const;
+  // Measures, and notes for each job what it reached and what the plan of now promises.
+  Result<Measured> hold_to_promise(int iterations, double DemoJob::*reached,
+                                   double DemoJob::*promised, const std::string& what);
   void show(const std::string& what, const Measured& measured);
   std::vector<PortBytes> uplink_bytes();
   // Waits until every agent holds a plan newer than `generation` that knows of so many links down,

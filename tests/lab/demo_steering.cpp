@@ -124,20 +124,28 @@ Result<void> Stage::steer() {
       plan->pins, holder(), milliseconds(converged->last_change - enabled)));
   if (auto rested = await_rest(); !rested)
     return rested;
-  measured = measure(kHeddleIterations);
+  measured = hold_to_promise(kHeddleIterations, &DemoJob::heddle, &DemoJob::promised, "heddle:");
   if (!measured)
     return tl::unexpected(measured.error());
-  const auto promised = promises();
-  if (!promised)
-    return tl::unexpected(promised.error());
-  for (std::size_t job = 0; job < jobs_.size(); ++job) {
-    DemoJob& entry = result_.jobs[job];
-    entry.heddle_ms = measured->milliseconds[job];
-    entry.heddle = efficiency(job, *measured);
-    entry.promised = (*promised)[job];
-  }
-  show("heddle:", *measured);
+  for (std::size_t job = 0; job < jobs_.size(); ++job)
+    result_.jobs[job].heddle_ms = measured->milliseconds[job];
   return {};
+}
+
+Result<Stage::Measured> Stage::hold_to_promise(int iterations, double DemoJob::*reached,
+                                               double DemoJob::*promised, const std::string& what) {
+  auto measured = measure(iterations);
+  if (!measured)
+    return measured;
+  const auto of_plan = promises();
+  if (!of_plan)
+    return tl::unexpected(of_plan.error());
+  for (std::size_t job = 0; job < jobs_.size(); ++job) {
+    result_.jobs[job].*reached = efficiency(job, *measured);
+    result_.jobs[job].*promised = (*of_plan)[job];
+  }
+  show(what, *measured);
+  return measured;
 }
 
 Result<std::vector<double>> Stage::promises() {
@@ -169,17 +177,10 @@ Result<void> Stage::come_back() {
                            milliseconds(converged->last_change - repaired)));
   if (auto rested = await_rest(); !rested)
     return rested;
-  auto measured = measure(kReturnIterations);
-  if (!measured)
-    return tl::unexpected(measured.error());
-  const auto promised = promises();
-  if (!promised)
-    return tl::unexpected(promised.error());
-  for (std::size_t job = 0; job < jobs_.size(); ++job) {
-    result_.jobs[job].returned = efficiency(job, *measured);
-    result_.jobs[job].returned_promised = (*promised)[job];
-  }
-  show("whole again:", *measured);
+  if (auto held = hold_to_promise(kReturnIterations, &DemoJob::returned,
+                                  &DemoJob::returned_promised, "whole again:");
+      !held)
+    return tl::unexpected(held.error());
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "agent/report/reporter.h"
+#include "tests/agent/observe/fake_drivers.h"
 
 namespace heddle {
 namespace {
@@ -47,17 +48,6 @@ struct FakeSource final : FlowSource {
   int changes{};
 };
 
-struct Drivers final : DriverStatistics {
-  std::map<std::string, std::vector<NamedCount>> counts;
-
-  Result<std::vector<NamedCount>> statistics(const std::string& interface) const override {
-    const auto found = counts.find(interface);
-    if (found == counts.end())
-      return fail(Errc::unobservable, interface);
-    return found->second;
-  }
-};
-
 class SwitchSourceTest : public ::testing::Test {
  protected:
   Report report() {
@@ -67,7 +57,7 @@ class SwitchSourceTest : public ::testing::Test {
   }
 
   FakeSource packets{"ebpf"}, samples{"psample"};
-  Drivers drivers;
+  FakeDrivers drivers;
   SwitchSource source{packets, samples, drivers};
   Time now{seconds(10)};
   Reporter reporter{now, true};
