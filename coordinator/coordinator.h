@@ -166,7 +166,6 @@ class Coordinator {
   bool leads_into(const DrainScope& scope, NodeId node, const Pin& pin) const;
   bool reports(const std::string& node) const;
   std::optional<Rate> fresh_rate(LinkId link) const;
-  LeafId leaf_of(LinkId link) const;
   void note_drained_traffic(const std::string& node);
   Duration pauses() const;
   void say_what_remains(const DrainScope& scope, double busy, DrainShown& shown) const;

@@ -138,7 +138,7 @@ void Coordinator::note_drained_traffic(const std::string& node) {
   for (Drain& drain : drains_)
     if (drain.scope)
       for (const LinkId id : drain.scope->links)
-        if (leaf_of(id) == *leaf)
+        if (topology_.leaf_end(id).leaf == *leaf)
           if (const auto rate = links_.rate(id); rate && *rate > settings_.drained_below)
             drain.busy = parts_.clock.now();
 }
@@ -181,16 +181,9 @@ bool Coordinator::leads_into(const DrainScope& scope, NodeId node, const Pin& pi
          });
 }
 
-LeafId Coordinator::leaf_of(LinkId link) const {
-  return topology_.is_core(link) ? topology_[CableId{link.value / 2}].leaf
-                                 : topology_[AttachmentId{static_cast<std::uint32_t>(
-                                                 link.value / 2 - topology_.cables().size())}]
-                                       .leaf;
-}
-
 // Nothing if the leaf at its end has not reported of late (safety rule 7).
 std::optional<Rate> Coordinator::fresh_rate(LinkId link) const {
-  return reports(topology_[leaf_of(link)].name) ? links_.rate(link) : std::nullopt;
+  return reports(topology_[topology_.leaf_end(link).leaf].name) ? links_.rate(link) : std::nullopt;
 }
 
 // Of late.

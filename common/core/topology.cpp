@@ -274,6 +274,16 @@ Rate Topology::capacity(LinkId id) const {
   return attachments_[(id.value - core_links()) / 2].capacity;
 }
 
+Topology::LeafEnd Topology::leaf_end(LinkId id) const {
+  HEDDLE_CHECK(id.value < link_count());
+  if (is_core(id)) {
+    const Cable& cable = cables_[id.value / 2];
+    return {cable.leaf, cable.leaf_port};
+  }
+  const Attachment& attachment = attachments_[(id.value - core_links()) / 2];
+  return {attachment.leaf, attachment.leaf_port};
+}
+
 std::string Topology::link_name(LinkId id) const {
   HEDDLE_CHECK(id.value < link_count());
   const bool towards_core = id.value % 2 == 0;

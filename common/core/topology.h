@@ -161,6 +161,12 @@ class Topology {
   LinkId nic_rx(AttachmentId id) const { return {core_links() + 2 * id.value + 1}; }
   bool is_core(LinkId id) const { return id.value < core_links(); }
   Rate capacity(LinkId id) const;
+  // Every link has a leaf at one end: which, and by what port of it.
+  struct LeafEnd {
+    LeafId leaf;
+    std::string port;
+  };
+  LeafEnd leaf_end(LinkId id) const;
   // "leaf3-spine7" for an uplink, "spine7-leaf3" for a downlink, "host1/eth0-leaf3" and back for
   // NIC ports; parallel cables are told apart by "#2" and so on.
   std::string link_name(LinkId id) const;

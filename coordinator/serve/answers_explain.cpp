@@ -135,13 +135,20 @@ Json per_second(const HostPort& port) {
   return counts;
 }
 
+// What a node reports of its port; nullptr where its agent is not there to report.
+const HostPort* reported_port(const NetworkView& view, const std::string& node,
+                              const std::string& name) {
+  const AgentState* const agent = view.broadcast.find(node);
+  return agent != nullptr && agent->connected ? view.flows.host_ports().find(node, name) : nullptr;
+}
+
 // What the leaves' ports on a path counted, in the order of the packets.
 void add_leaf_ports(const NetworkView& view, const Path& path, Json& list) {
   if (!path.routable())
     return;
   struct Place {
     LeafId leaf;
-    std::string_view port;
+    std::string port;
     const char* end;
   };
   const auto& from = view.topology[path.from];
@@ -154,9 +161,7 @@ void add_leaf_ports(const NetworkView& view, const Path& path, Json& list) {
   places.push_back({to.leaf, to.leaf_port, "to the host"});
   for (const Place& place : places) {
     const std::string& leaf = view.topology[place.leaf].name;
-    const HostPort* const port = view.flows.host_ports().find(leaf, std::string(place.port));
-    const AgentState* const agent = view.broadcast.find(leaf);
-    if (port != nullptr && agent != nullptr && agent->connected)
+    if (const HostPort* const port = reported_port(view, leaf, place.port))
       list.push_back({{"node", leaf},
                       {"port", place.port},
                       {"end", place.end},
@@ -172,10 +177,8 @@ Json congestion(const NetworkView& view, const FlowDemand& flow, const Path& pat
   for (const NicId id : {flow.source, flow.destination}) {
     const auto& nic = view.topology[id];
     const std::string& host = view.topology[nic.host].name;
-    const HostPort* port = view.flows.host_ports().find(host, nic.name);
-    const AgentState* agent = view.broadcast.find(host);
-    if (port == nullptr || port->hidden || port->counts.empty() || agent == nullptr ||
-        !agent->connected)
+    const HostPort* const port = reported_port(view, host, nic.name);
+    if (port == nullptr || port->hidden || port->counts.empty())
       continue;
     list.push_back({{"node", host},
                     {"port", nic.name},
@@ -242,21 +245,13 @@ Json slowest_json(const NetworkView& view, const Diagnosis& found) {
 // What the leaf's port at a link counted of congestion. Nothing where nobody reports that (safety
 // rule 7).
 Json counted_at(const NetworkView& view, LinkId link) {
-  const Topology& topology = view.topology;
-  const std::uint32_t pair = link.value / 2;
-  const auto cables = static_cast<std::uint32_t>(topology.cables().size());
-  const bool core = topology.is_core(link);
-  const std::string& leaf =
-      topology[core ? topology[CableId{pair}].leaf : topology[AttachmentId{pair - cables}].leaf]
-          .name;
-  const std::string& name =
-      core ? topology[CableId{pair}].leaf_port : topology[AttachmentId{pair - cables}].leaf_port;
-  const HostPort* const port = view.flows.host_ports().find(leaf, name);
-  const AgentState* const agent = view.broadcast.find(leaf);
-  const bool heard = port != nullptr && agent != nullptr && agent->connected;
-  Json counts = heard ? per_second(*port) : Json();
-  return {
-      {"node", leaf}, {"port", name}, {"per_second", counts.empty() ? Json() : std::move(counts)}};
+  const Topology::LeafEnd end = view.topology.leaf_end(link);
+  const std::string& leaf = view.topology[end.leaf].name;
+  const HostPort* const port = reported_port(view, leaf, end.port);
+  Json counts = port != nullptr ? per_second(*port) : Json();
+  return {{"node", leaf},
+          {"port", end.port},
+          {"per_second", counts.empty() ? Json() : std::move(counts)}};
 }
 
 Json bottleneck_json(const NetworkView& view, const Diagnosis& found) {

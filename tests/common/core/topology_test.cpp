@@ -79,6 +79,20 @@ TEST(Topology, NumbersEveryLinkOnce) {
   EXPECT_FALSE(t.is_core(t.nic_tx(AttachmentId{0})));
 }
 
+TEST(Topology, KnowsTheLeafAtTheEndOfEveryLink) {
+  const Topology t = Topology::build(small()).value();
+  for (std::uint32_t i = 0; i < t.cables().size(); ++i)
+    for (const LinkId link : {t.uplink(CableId{i}), t.downlink(CableId{i})}) {
+      EXPECT_EQ(t.leaf_end(link).leaf, t[CableId{i}].leaf) << t.link_name(link);
+      EXPECT_EQ(t.leaf_end(link).port, t[CableId{i}].leaf_port) << t.link_name(link);
+    }
+  for (std::uint32_t i = 0; i < t.attachments().size(); ++i)
+    for (const LinkId link : {t.nic_tx(AttachmentId{i}), t.nic_rx(AttachmentId{i})}) {
+      EXPECT_EQ(t.leaf_end(link).leaf, t[AttachmentId{i}].leaf) << t.link_name(link);
+      EXPECT_EQ(t.leaf_end(link).port, t[AttachmentId{i}].leaf_port) << t.link_name(link);
+    }
+}
+
 TEST(Topology, ReportsEveryMistakeWithItsLine) {
   FabricDescription d = small();
   d.spines[1].name = "leaf1";
