@@ -446,6 +446,22 @@ struct Acknowledgement {
   # Foreign state inside our ranges, named; the agent programs nothing while there is any. Empty: none.
   applyTime @6 :UInt64;
   # Nanoseconds from the plan's arrival to the end of reading back.
+  states @7 :PinStates;
+  # How far the pins have come. Absent where it is not told.
+}
+
+struct PinStates {
+  installed @0 :UInt32;
+  # Pins that were read back from the kernel, whatever else is known of them. Acknowledgement.installed leaves those out
+  # that are in `failed` besides, as their uplink is not the one that packets leave by.
+  hardware @1 :Bool;
+  # An ASIC forwards here, so that a pin has to be offloaded.
+  offloaded @2 :UInt32;
+  # Of the installed ones, those that the kernel shows as taken by the ASIC. 0 where no ASIC forwards.
+  effective @3 :UInt32;
+  # Of the installed ones, those that were proven to steer: of IPv4 and not by marks the kernel's own lookup says so, or
+  # packets were seen leaving by the pin's uplink. The others are not known to fail: no packet of theirs came yet, or
+  # none can be seen.
 }
 
 struct SnapshotRequest {

@@ -103,6 +103,7 @@ void EgressWatch::count(std::span<const Departure> departures, const MainView& v
 }
 
 bool EgressWatch::judge(Watched& pin, Time now) {
+  const bool was_proven = pin.proven;
   const std::string said = pin.failure;
   std::optional<std::string> elsewhere;
   bool by_its_uplink = false;
@@ -120,19 +121,34 @@ bool EgressWatch::judge(Watched& pin, Time now) {
   if (elsewhere) {
     ++pin.astray;
     pin.astray_at = now;
-    if (pin.astray >= kPeriodsAstray)
+    if (pin.astray >= kPeriodsAstray) {
       pin.failure = fmt::format("not effective: seen leaving by {}", *elsewhere);
-  } else if (by_its_uplink || now - pin.astray_at > kBelieved) {
+      pin.proven = false;
+    }
+  } else if (by_its_uplink) {
+    pin.astray = 0;
+    pin.failure.clear();
+    pin.proven = true;
+  } else if (now - pin.astray_at > kBelieved) {
     pin.astray = 0;
     pin.failure.clear();
   }
-  return pin.failure != said;
+  return pin.proven != was_proven || pin.failure != said;
+}
+
+const EgressWatch::Watched* EgressWatch::find(const SteeringUnit& unit) const {
+  const auto at = std::ranges::lower_bound(watched_, unit, {}, &Watched::unit);
+  return at == watched_.end() || at->unit != unit ? nullptr : &*at;
 }
 
 const std::string* EgressWatch::failure(const SteeringUnit& unit) const {
-  const auto at = std::ranges::lower_bound(watched_, unit, {}, &Watched::unit);
-  const bool known = at != watched_.end() && at->unit == unit;
-  return known && !at->failure.empty() ? &at->failure : nullptr;
+  const Watched* const pin = find(unit);
+  return pin == nullptr || pin->failure.empty() ? nullptr : &pin->failure;
+}
+
+bool EgressWatch::proven(const SteeringUnit& unit) const {
+  const Watched* const pin = find(unit);
+  return pin != nullptr && pin->proven;
 }
 
 }  // namespace heddle

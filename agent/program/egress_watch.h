@@ -38,6 +38,8 @@ class EgressWatch {
 
   // Why a pin is not effective; nullptr if nothing was seen that says so.
   const std::string* failure(const SteeringUnit& unit) const;
+  // Packets were seen leaving by its uplink, and none by another since.
+  bool proven(const SteeringUnit& unit) const;
 
  private:
   struct Watched {
@@ -49,11 +51,13 @@ class EgressWatch {
     bool is_new{true};  // what was counted before it was there says nothing of it
     int astray{};       // periods in a row in which packets left elsewhere
     Time astray_at{};
+    bool proven{};
     std::string failure{};
   };
   void follow(const std::vector<Pin>& pins, std::span<const std::size_t> held);
   void count(std::span<const Departure> departures, const MainView& view);
   static bool judge(Watched& pin, Time now);
+  const Watched* find(const SteeringUnit& unit) const;
 
   std::vector<Watched> watched_;  // by unit
 };

@@ -40,6 +40,8 @@ class Summary {
     Acknowledgement result;
     result.version = in_.plan.version;
     result.installed = static_cast<std::uint32_t>(there_.size());
+    states_.hardware = in_.offloaded != nullptr;
+    result.states = states_;
     result.digest = digest(there_);
     for (auto& [unit, error] : failed_)
       result.failed.push_back(
@@ -57,6 +59,9 @@ class Summary {
     const std::string* wrong = in_.verifier.failure(held.route);
     if (wrong == nullptr)
       wrong = in_.egress.failure(pin.unit);
+    ++states_.installed;
+    if (in_.offloaded != nullptr && contains(*in_.offloaded, held.route))
+      ++states_.offloaded;
     if (contains(in_.refused_by_hardware, held.route)) {
       failed_[pin.unit] = {Errc::unsupported, "the hardware refused the route"};
     } else if (in_.offloaded != nullptr && !contains(*in_.offloaded, held.route)) {
@@ -65,8 +70,18 @@ class Summary {
     } else if (wrong != nullptr) {
       failed_[pin.unit] = {Errc::kernel, *wrong};
     } else {
+      if (proven(held, pin.unit))
+        ++states_.effective;
       there_.push_back(pin);
     }
+  }
+
+  // Of IPv6 and of marks the kernel's answer is no proof: it leaves out what it was not asked
+  // about.
+  bool proven(const Desire::Held& held, const SteeringUnit& unit) const {
+    const bool by_lookup = !held.mark && held.route.destination.family == Family::v4 &&
+                           in_.verifier.confirmed(held.route);
+    return by_lookup || in_.egress.proven(unit);
   }
 
   void name_leftover(const PinRoute& route) {
@@ -82,6 +97,7 @@ class Summary {
 
   // A target without its uplink: no plan has such a pin, so no plan has such a digest.
   void name_leftover(const SteeringUnit& unit, PinTarget target, std::string why) {
+    ++states_.installed;
     there_.push_back({.unit = unit, .target = std::move(target), .reason = {}});
     why = "could not be removed: " + why;
     const auto [at, is_new] = failed_.try_emplace(unit, Error{Errc::kernel, why});
@@ -107,6 +123,7 @@ class Summary {
   const SummaryInput& in_;
   std::map<SteeringUnit, Error> failed_;
   std::vector<Pin> there_;
+  PinStates states_;
 };
 
 }  // namespace

@@ -96,6 +96,11 @@ const std::string* Verifier::failure(const PinRoute& route) const {
   return found == verdicts_.end() || found->second.empty() ? nullptr : &found->second;
 }
 
+bool Verifier::confirmed(const PinRoute& route) const {
+  const auto found = verdicts_.find(route);
+  return found != verdicts_.end() && found->second.empty();
+}
+
 bool Verifier::any_failure() const {
   return std::any_of(verdicts_.begin(), verdicts_.end(),
                      [](const auto& verdict) { return !verdict.second.empty(); });

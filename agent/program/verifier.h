@@ -22,6 +22,8 @@ class Verifier {
   // Why a route is not effective; nullptr if it is, or if that could not be asked (no packet can
   // come in by a port without carrier).
   const std::string* failure(const PinRoute& route) const;
+  // The kernel was asked and would take it.
+  bool confirmed(const PinRoute& route) const;
   bool any_failure() const;
   // So that verify() asks again.
   void forget() { verdicts_.clear(); }

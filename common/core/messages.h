@@ -195,6 +195,17 @@ struct PinFailure {
   bool operator==(const PinFailure&) const = default;
 };
 
+// How far a node's pins have come. Where the kernel does not forward itself, a pin is only as good
+// as what the hardware shows.
+struct PinStates {
+  std::uint32_t installed{};  // read back from the kernel
+  bool hardware{};            // an ASIC forwards
+  std::uint32_t offloaded{};  // of those, what the ASIC shows as its own
+  // Of those, what was proven: by the kernel's own lookup, or by packets seen leaving.
+  std::uint32_t effective{};
+  bool operator==(const PinStates&) const = default;
+};
+
 // What was read back from the kernel, never what was merely sent to it.
 struct Acknowledgement {
   PlanVersion version;
@@ -204,6 +215,7 @@ struct Acknowledgement {
   bool disabled{};
   std::string conflict;  // foreign state in our ranges, named; empty if none
   Duration apply_time{};
+  std::optional<PinStates> states{};  // nothing: not told
   bool operator==(const Acknowledgement&) const = default;
 };
 

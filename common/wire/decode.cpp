@@ -248,6 +248,16 @@ LinkChange read(ws::LinkChange::Reader from) {
   return change;
 }
 
+PinStates read(ws::PinStates::Reader from) {
+  const PinStates states{.installed = from.getInstalled(),
+                         .hardware = from.getHardware(),
+                         .offloaded = from.getOffloaded(),
+                         .effective = from.getEffective()};
+  require(states.offloaded <= states.installed && states.effective <= states.installed,
+          "the states of pins", "name more than are installed");
+  return states;
+}
+
 Acknowledgement read(ws::Acknowledgement::Reader from) {
   return {.version = read(from.getVersion()),
           .digest = from.getDigest(),
@@ -255,7 +265,8 @@ Acknowledgement read(ws::Acknowledgement::Reader from) {
           .failed = read_all(from.getFailed(), kMaxElements, "the list of failed pins"),
           .disabled = from.getDisabled(),
           .conflict = people_text(from.getConflict(), "the conflict"),
-          .apply_time = any_duration(from.getApplyTime(), "the apply time")};
+          .apply_time = any_duration(from.getApplyTime(), "the apply time"),
+          .states = from.hasStates() ? std::optional(read(from.getStates())) : std::nullopt};
 }
 
 PlanDiff read(ws::PlanDiff::Reader from) {

@@ -237,6 +237,13 @@ void put(ws::Envelope::Builder out, const Acknowledgement& m) {
   ack.setDisabled(m.disabled);
   ack.setConflict(text(cut(m.conflict)));
   ack.setApplyTime(nanoseconds(m.apply_time));
+  if (m.states) {
+    auto states = ack.initStates();
+    states.setInstalled(m.states->installed);
+    states.setHardware(m.states->hardware);
+    states.setOffloaded(m.states->offloaded);
+    states.setEffective(m.states->effective);
+  }
 }
 
 void put(ws::Envelope::Builder out, const PlanDiff& m) {

@@ -220,6 +220,7 @@ bool Broadcast::hello(const Sender& sender, const Hello& hello, Time now) {
     agent.failed.clear();
     agent.conflict.clear();
     agent.installed_pins = 0;
+    agent.pin_states.reset();
     agent.apply_time.reset();
   }
   agent.role = hello.role;
@@ -293,6 +294,7 @@ void Broadcast::acknowledged(const std::string& node, const Acknowledgement& ack
   agent.installed = ack.version;
   agent.digest = ack.digest;
   agent.installed_pins = ack.installed;
+  agent.pin_states = ack.states;
   agent.apply_time = ack.apply_time;
   for (const PinFailure& failure : ack.failed) {
     const bool known = std::ranges::any_of(agent.failed, [&](const PinFailure& before) {

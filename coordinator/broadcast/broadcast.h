@@ -69,6 +69,7 @@ struct AgentState {
   // What it said last about itself.
   PlanVersion installed;
   std::uint32_t installed_pins{};
+  std::optional<PinStates> pin_states;
   std::uint64_t digest{};
   std::vector<PinFailure> failed;
   std::string conflict;

@@ -86,8 +86,16 @@ namespace {
 
 // One pin is told of in words; where several nodes hold the flow's way together, each is listed.
 std::string render_pins(const std::vector<Json>& pins, bool colour) {
+  std::string troubles;
+  for (const Json& pin : pins) {
+    if (known(member(pin, "trouble")))
+      troubles += painted(fmt::format("but {} says: {}", text(member(pin, "node")),
+                                      text(member(pin, "trouble"))),
+                          Tone::bad, colour) +
+                  "\n";
+  }
   if (pins.size() < 2)
-    return {};
+    return troubles;
   Table table({{"NODE"}, {"PIN"}, {"TARGET"}, {"APPLIES"}, {"REASON"}});
   for (const Json& pin : pins)
     table.add({{text(member(pin, "node"))},
@@ -95,7 +103,7 @@ std::string render_pins(const std::vector<Json>& pins, bool colour) {
                {text(member(pin, "target"))},
                {text(member(pin, "applies"))},
                {text(member(pin, "reason"))}});
-  return heading("Pins", colour) + table.text(colour);
+  return troubles + heading("Pins", colour) + table.text(colour);
 }
 
 }  // namespace

@@ -99,6 +99,12 @@ std::string plan_cell(const Json& agent) {
   return out;
 }
 
+// Where no ASIC forwards, nothing has to be offloaded.
+std::string offloaded_cell(const Json& agent) {
+  const Json& offloaded = member(agent, "offloaded");
+  return known(offloaded) || !known(member(agent, "effective")) ? text(offloaded) : "-";
+}
+
 // What is wrong with an agent, one line each, under the table: reasons are too long for a column.
 std::string agent_troubles(const Json& agent) {
   std::string out;
@@ -106,9 +112,14 @@ std::string agent_troubles(const Json& agent) {
   if (const Json& conflict = member(agent, "conflict");
       conflict.is_string() && !text(conflict).empty())
     out += fmt::format("  {}: conflict: {}\n", name, text(conflict));
-  for (const Json& pin : elements(agent, "failed"))
-    out += fmt::format("  {}: not installed: {}: {} ({})\n", name, text(member(pin, "unit")),
-                       text(member(pin, "reason")), text(member(pin, "code")));
+  for (const Json& pin : elements(agent, "failed")) {
+    // It is in the kernel, and that is not enough: the reason says it.
+    const std::string reason = text(member(pin, "reason"));
+    const bool there = reason.starts_with("not effective") || reason.starts_with("not offloaded");
+    out += fmt::format("  {}: {}{}: {} ({})\n", name,
+                       there ? "" : "not installed: ", text(member(pin, "unit")), reason,
+                       text(member(pin, "code")));
+  }
   for (const auto& [list, kind] :
        {std::pair("enforcers", "enforcer"), std::pair("sources", "flow source")})
     for (const Json& part : elements(agent, list))
@@ -192,7 +203,9 @@ std::string render_agents(const Json& reply, bool colour) {
                {"MODE"},
                {"STATE"},
                {"PLAN"},
-               {"PINS", Align::right},
+               {"INSTALLED", Align::right},
+               {"OFFLOADED", Align::right},
+               {"EFFECTIVE", Align::right},
                {"FAILED", Align::right},
                {"LAST REPORT", Align::right},
                {"APPLY", Align::right},
@@ -207,6 +220,8 @@ std::string render_agents(const Json& reply, bool colour) {
                agent_state(agent),
                {plan_cell(agent)},
                {text(member(agent, "installed"))},
+               {offloaded_cell(agent)},
+               {text(member(agent, "effective"))},
                {std::to_string(failed), failed == 0 ? Tone::plain : Tone::bad},
                {measured(member(agent, "last_report_age_ms"), human_milliseconds)},
                {measured(member(agent, "apply_ms"), human_milliseconds)},

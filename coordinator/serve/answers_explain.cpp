@@ -193,6 +193,15 @@ const Pin* find_pin(const NetworkView& view, const std::string& node, const Stee
   return view.record == nullptr ? nullptr : find_pin(view.record->plan, node, unit);
 }
 
+// Why a pin's node does not hold it, by its own word; nothing if it says nothing of the kind.
+Json trouble(const NetworkView& view, const std::string& node, const SteeringUnit& unit) {
+  const AgentState* const agent = view.broadcast.find(node);
+  if (agent == nullptr)
+    return nullptr;
+  const auto failure = std::ranges::find(agent->failed, unit, &PinFailure::unit);
+  return failure == agent->failed.end() ? Json() : Json(failure->reason);
+}
+
 // Every pin on the flow's way, from the host on.
 Json pins_of(const NetworkView& view, const Unit& unit, const FlowDemand& flow, const Path& path) {
   std::vector<PinKey> keys;
@@ -216,7 +225,8 @@ Json pins_of(const NetworkView& view, const Unit& unit, const FlowDemand& flow, 
                     {"target", to_string(pin->target)},
                     {"since", since ? Json(iso(*since)) : Json()},
                     {"applies", applies(pin->target)},
-                    {"reason", pin->reason}});
+                    {"reason", pin->reason},
+                    {"trouble", trouble(view, node, key.unit)}});
   }
   return list;
 }

@@ -139,6 +139,7 @@ std::string agents_json(const NetworkView& view) {
     for (const LocalSegment& one : agent.segments)
       segments.push_back(
           {{"address", to_string(one.address)}, {"behaviour", name_of(one.behaviour)}});
+    const std::optional<PinStates>& states = agent.pin_states;
     Json age;  // null where none has reported
     if (agent.last_report)
       age = milliseconds(view.now - *agent.last_report);
@@ -150,7 +151,9 @@ std::string agents_json(const NetworkView& view) {
                       {"version", to_string(agent.installed)},
                       {"planned_version", to_string(view.broadcast.part_of(name).version)},
                       {"converged", view.broadcast.converged(agent)},
-                      {"installed", agent.installed_pins},
+                      {"installed", states ? states->installed : agent.installed_pins},
+                      {"offloaded", states && states->hardware ? Json(states->offloaded) : Json()},
+                      {"effective", states ? Json(states->effective) : Json()},
                       {"failed", std::move(failed)},
                       {"conflict", agent.conflict},
                       {"software", agent.software},

@@ -112,6 +112,8 @@ TEST_F(AgentTest, TellsThatPacketsOfAPinLeaveElsewhere) {
   ASSERT_EQ(told.size(), 1u);
   ASSERT_EQ(told[0].failed.size(), 1u);
   EXPECT_EQ(told[0].failed[0].reason, "not effective: seen leaving by up1");
+  EXPECT_EQ(told[0].states->installed, 1u);
+  EXPECT_EQ(told[0].states->effective, 0u);
 }
 
 TEST_F(AgentTest, TellsNothingWhenALinkEventChangesNothing) {

@@ -375,8 +375,27 @@ TEST_F(Cluster, AnswersEveryQuestionInTheFormThatTheCommandLineReads) {
   ASSERT_EQ(agents.size(), 20U);
   EXPECT_EQ(agents.back()["name"], "leaf4");
   EXPECT_EQ(agents.back()["installed"], 4);
+  EXPECT_TRUE(agents.back()["offloaded"].is_null()) << "no ASIC forwards";
+  EXPECT_EQ(agents.back()["effective"], 4);
   EXPECT_EQ(agents.back()["apply_ms"], 1.0);
   EXPECT_EQ(agents.back()["enforcers"][0]["granularity"], "port-and-destination");
+}
+
+TEST_F(Cluster, ExplainsThatAPinIsNotHeldByWhatItsNodeSays) {
+  cluster.start();
+  settle();
+  FakeAgent& leaf = cluster.agents.at("leaf1");
+  const auto pin = std::ranges::find_if(leaf.installed, [](const Pin& one) {
+    return destination_of(one.unit) == IpAddress::v4(10, 2, 1, 2);
+  });
+  ASSERT_NE(pin, leaf.installed.end());
+  // Not of the kind after which the flow is placed elsewhere.
+  leaf.troubles = {{pin->unit, Errc::not_found, "main does not offer up1 for 10.2.1.2"}};
+  cluster.reconnect();
+  EXPECT_TRUE(cluster.await(5s, [&] {
+    const json why = json::parse(cluster.ask("plan explain", {"10.1.1.2 10.2.1.2"})->json);
+    return why["pins"][0]["trouble"] == "main does not offer up1 for 10.2.1.2";
+  }));
 }
 
 TEST_F(Cluster, ShowsComparesAndExplainsPlans) {
@@ -402,6 +421,7 @@ TEST_F(Cluster, ShowsComparesAndExplainsPlans) {
   EXPECT_EQ(why["job"], "auto-h1-1");
   EXPECT_NE(why["path"], "spine2");
   EXPECT_EQ(why["alternatives"].size(), 2U) << why;
+  EXPECT_TRUE(why["pins"][0]["trouble"].is_null()) << why;
   EXPECT_EQ(cluster.ask("plan explain", {"10.1.1.2:50000", "10.2.1.2"})->exit_code, 0);
   EXPECT_EQ(cluster.ask("plan explain", {"10.1.1.2:50001", "10.2.1.2"})->exit_code, 4);
   EXPECT_EQ(cluster.ask("plan explain", {"10.1.1.2"})->exit_code, 2);

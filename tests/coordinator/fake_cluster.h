@@ -135,8 +135,9 @@ struct FakeAgent {
   bool can_steer{true};
   std::string enforcer{};  // of a host or a spine: "srv6"; empty: none
   std::vector<LocalSegment> segments{};
-  bool gone{};                 // says and takes nothing any more
-  std::uint32_t stuck_pins{};  // that cannot be taken away
+  bool gone{};                         // says and takes nothing any more
+  std::uint32_t stuck_pins{};          // that cannot be taken away
+  std::vector<PinFailure> troubles{};  // of pins that are installed all the same
 
   bool refuses(const Pin& pin) const {
     const auto* unit = std::get_if<ByPortAndDestination>(&pin.unit);
@@ -170,8 +171,13 @@ struct FakeAgent {
           ack.failed.push_back(
               refuses(pin) ? PinFailure{pin.unit, Errc::permission, "never to be touched"}
                            : PinFailure{pin.unit, Errc::kernel, "the neighbour does not answer"});
+    ack.failed.insert(ack.failed.end(), troubles.begin(), troubles.end());
     ack.disabled = disabled;
     ack.apply_time = 1ms;
+    ack.states = PinStates{.installed = ack.installed,
+                           .hardware = false,
+                           .offloaded = 0,
+                           .effective = static_cast<std::uint32_t>(installed.size())};
     return ack;
   }
   Hello hello() const {

@@ -51,6 +51,10 @@ class SafetyRule6Effect : public EachEnforcer {
     both.version = {.epoch = 3, .generation = 5};
     return both;
   }
+  // Of IPv6 and of marks only packets prove a pin, and nobody sends by p2.
+  static std::uint32_t proven_without_packets() {
+    return GetParam().enforcer == Enforcer::port_tables && GetParam().family == Family::v4 ? 2 : 0;
+  }
 };
 INSTANTIATE_TEST_SUITE_P(, SafetyRule6Effect, every_enforcer(), name_of_case);
 
@@ -62,6 +66,7 @@ TEST_P(SafetyRule6Effect, APinPastWhichPacketsLeaveIsNamedAlthoughTheKernelCalls
                 .lease = seconds{30}});
   n.say(snapshot_of(two_pins()));
   ASSERT_TRUE(n.run_until([&] { return n.installed() == 2; }));
+  EXPECT_EQ(n.state().states->effective, proven_without_packets());
   // While it waits, it sends.
   const auto sending_until = [&](const std::function<bool()>& reached) {
     return n.run_until([&] {
@@ -69,6 +74,9 @@ TEST_P(SafetyRule6Effect, APinPastWhichPacketsLeaveIsNamedAlthoughTheKernelCalls
       return reached();
     });
   };
+  const std::uint32_t proven = std::max(1U, proven_without_packets());
+  ASSERT_TRUE(sending_until([&] { return n.state().states->effective == proven; }));
+
   // By what the kernel is not asked about: it goes on saying that the pin's route would be taken.
   const std::string family = tested_family == Family::v6 ? "-6" : "-4";
   const std::string rule =
@@ -86,11 +94,14 @@ TEST_P(SafetyRule6Effect, APinPastWhichPacketsLeaveIsNamedAlthoughTheKernelCalls
   EXPECT_EQ(wrong.failed[0].reason, "not effective: seen leaving by up3");
   EXPECT_EQ(wrong.failed[0].unit, pin("p1", "10.2.1.2", "up1").unit);
   EXPECT_EQ(wrong.installed, 1U);
+  EXPECT_EQ(wrong.states->installed, 2U);
+  EXPECT_EQ(wrong.states->effective, proven - 1);
   EXPECT_EQ(n.leaf.pinned_to("p1", "10.2.1.2"), "up1") << "it stays";
 
   shown(n.leaf.leaf, fmt::format("ip {} rule del {}", family, rule));
   ASSERT_TRUE(sending_until([&] { return n.state().failed.empty(); }));
   EXPECT_EQ(n.installed(), 2U);
+  EXPECT_EQ(n.state().states->effective, proven);
 }
 
 }  // namespace

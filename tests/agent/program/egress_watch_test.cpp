@@ -61,11 +61,14 @@ class EgressWatchTest : public testing::Test {
   Time now{seconds{1000}};
 };
 
-TEST_F(EgressWatchTest, PacketsThatLeaveByItsUplinkAreNoNewsOfAPinOfAnyUnit) {
+TEST_F(EgressWatchTest, PacketsThatLeaveByItsUplinkProveAPinOfEachUnit) {
   for (const Pin& pin : {by_port("up1"), by_queue_pair("up1"), by_destination("up1")}) {
-    for (std::uint64_t n = 1; n <= 4; ++n)
-      EXPECT_FALSE(period(pin, {flow("up1", n)}));
-    EXPECT_EQ(failure(pin), "") << to_string(pin.unit);
+    EXPECT_FALSE(period(pin, {flow("up1", 5)})) << "sent before the pin was there, perhaps";
+    EXPECT_FALSE(watch.proven(pin.unit));
+    EXPECT_TRUE(period(pin, {flow("up1", 6)}));
+    EXPECT_TRUE(watch.proven(pin.unit)) << to_string(pin.unit);
+    EXPECT_EQ(failure(pin), "");
+    EXPECT_FALSE(period(pin, {flow("up1", 7)})) << "nothing new";
   }
 }
 
@@ -77,6 +80,7 @@ TEST_F(EgressWatchTest, TwoPeriodsInWhichPacketsLeaveElsewhereMakeAPinOfEachUnit
     EXPECT_EQ(failure(pin), "");
     EXPECT_TRUE(period(pin, {flow("up1", 6), flow("up2", 2)}));
     EXPECT_EQ(failure(pin), "not effective: seen leaving by up2") << to_string(pin.unit);
+    EXPECT_FALSE(watch.proven(pin.unit));
   }
 }
 
@@ -98,6 +102,7 @@ TEST_F(EgressWatchTest, PacketsOnTheRightWayAloneLiftTheVerdict) {
   ASSERT_NE(failure(pin), "");
   EXPECT_TRUE(period(pin, {flow("up1", 1), flow("up2", 3)}));
   EXPECT_EQ(failure(pin), "");
+  EXPECT_TRUE(watch.proven(pin.unit));
 }
 
 // A pin that moves from up1 to up2: what up1 counted until then was right.
@@ -109,6 +114,7 @@ TEST_F(EgressWatchTest, WhatWasCountedBeforeAPinMovedSaysNothingOfIt) {
     period(moved, {flow("up1", 12), flow("up2", n)});
     EXPECT_EQ(failure(moved), "");
   }
+  EXPECT_TRUE(watch.proven(moved.unit));
   // And a verdict ends with the pin that it was about.
   for (std::uint64_t n = 13; n <= 14; ++n)
     period(moved, {flow("up1", n), flow("up2", 3)});
@@ -146,6 +152,7 @@ TEST_F(EgressWatchTest, OthersPacketsSayNothing) {
       period(pin, {departure});
     }
     EXPECT_EQ(failure(pin), "");
+    EXPECT_FALSE(watch.proven(pin.unit));
   };
   Departure from_elsewhere = flow("up2", 0);
   from_elsewhere.source = IpAddress::v4(10, 1, 2, 2);  // not behind p1

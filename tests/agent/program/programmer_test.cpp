@@ -298,6 +298,7 @@ TEST_F(ProgrammerOverAFake, ARouteThatCannotBeRemovedIsCountedAndNamed) {
   auto news = settle();
   ASSERT_TRUE(news);
   EXPECT_EQ(news->installed, 2U);
+  EXPECT_EQ(news->states->installed, 2U);
   EXPECT_NE(news->digest, digest(smaller.pins));
   ASSERT_EQ(news->failed.size(), 1U);
   EXPECT_EQ(news->failed[0].unit, SteeringUnit(ByPortAndDestination{"p1", destination(2)}));
@@ -343,6 +344,8 @@ TEST_F(SafetyRule6, APinWhosePacketsAreSeenLeavingElsewhereIsNotCounted) {
   start();
   programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
   settle();
+  EXPECT_EQ(programmer->state().states,
+            (PinStates{.installed = 2, .hardware = false, .offloaded = 0, .effective = 2}));
   const auto leaves_by = [&](const char* uplink, std::uint64_t packets) {
     const std::vector<Departure> seen{{.source = IpAddress::v4(10, 1, 1, 2),
                                        .destination = destination(1),
@@ -358,6 +361,8 @@ TEST_F(SafetyRule6, APinWhosePacketsAreSeenLeavingElsewhereIsNotCounted) {
   const auto told = leaves_by("up2", 3);
   ASSERT_TRUE(told);
   EXPECT_EQ(told->installed, 1U);
+  EXPECT_EQ(told->states,
+            (PinStates{.installed = 2, .hardware = false, .offloaded = 0, .effective = 1}));
   ASSERT_EQ(told->failed.size(), 1U);
   EXPECT_EQ(told->failed[0].reason, "not effective: seen leaving by up2");
   EXPECT_EQ(kernel.pinned(), 2U) << "it stays: what overrules it may go";
@@ -397,6 +402,8 @@ TEST_F(SafetyRule6, AnAsicThatTakesARouteLateHasItCountedOnlyThen) {
   settle();
   EXPECT_EQ(kernel.pinned(), 1U);
   EXPECT_EQ(programmer->state().installed, 0U);
+  EXPECT_EQ(programmer->state().states,
+            (PinStates{.installed = 1, .hardware = true, .offloaded = 0, .effective = 0}));
   ASSERT_EQ(programmer->state().failed.size(), 1U);
   EXPECT_EQ(programmer->state().failed[0].reason,
             "not offloaded: the kernel has the route, the ASIC does not show it");
@@ -405,6 +412,7 @@ TEST_F(SafetyRule6, AnAsicThatTakesARouteLateHasItCountedOnlyThen) {
   settle();
   EXPECT_EQ(programmer->state().installed, 1U);
   EXPECT_TRUE(programmer->state().failed.empty());
+  EXPECT_EQ(programmer->state().states->offloaded, 1U);
 }
 
 TEST_F(SafetyRule6, MarksAreNotTriedWhereAnAsicForwards) {

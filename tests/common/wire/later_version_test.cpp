@@ -206,6 +206,17 @@ TEST(ColumnsOfOne, SayTheSameOfEveryRow) {
   EXPECT_EQ(flows[2].key.dest_qpn, 7U);
 }
 
+TEST(Pretender, SafetyRule10MorePinsThatAreGoodThanPinsAreRefused) {
+  const auto states = [](auto root) {
+    auto some = root.initAcknowledgement().initStates();
+    some.setInstalled(2);
+    return some;
+  };
+  ASSERT_TRUE(decode_built([&](auto root) { states(root).setEffective(2); }));
+  expect_code(Errc::parse, "the states of pins", [&](auto root) { states(root).setEffective(3); });
+  expect_code(Errc::parse, "the states of pins", [&](auto root) { states(root).setOffloaded(3); });
+}
+
 // What a switch of somebody else calls itself goes to screens and logs.
 TEST(Pretender, SafetyRule10ANeighbourOfUnfitNamesIsRefused) {
   const auto neighbour = [](auto root) {
