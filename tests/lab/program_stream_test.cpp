@@ -2,14 +2,18 @@
 // doubled, whichever way the pin is held.
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <netinet/in.h>
 #include <sys/timerfd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <thread>
 
 #include "tests/lab/each_way.h"
@@ -21,18 +25,48 @@ namespace {
 
 constexpr int kMoves = 500;
 constexpr std::uint64_t kPerMillisecond = 20;
-std::size_t headers() {  // Ethernet, IP, UDP; where they are tested, IPv6 and two segments around
-  return 14U + (segments_tested ? 80U : 0U) + (tested_family == Family::v4 ? 20U : 40U) + 8U;
-}
 constexpr std::uint16_t kRocePort = 4791;
+
+// A frame of the stream, in segments or not.
+struct Numbered {
+  std::uint64_t number{};
+  bool wrapped{};
+};
+
+std::optional<Numbered> numbered(std::span<const char> frame) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(frame[at]); };
+  constexpr std::size_t kLongest = 14 + 40 + 40 + 40 + 8 + sizeof(std::uint64_t);
+  Numbered result;
+  std::size_t at = 14;
+  // What is not there reads as zero.
+  std::array<char, kLongest> room{};
+  std::copy_n(frame.begin(), std::min(frame.size(), room.size()), room.begin());
+  frame = room;
+  unsigned next = byte(12) == 0x86 ? 41 : 4;
+  if (next == 41 && byte(at + 6) == IPPROTO_ROUTING) {
+    result.wrapped = true;
+    at += 40;
+    next = byte(at);
+    at += 8 + 8 * std::size_t{byte(at + 1)};
+  }
+  if (at > 14 + 40 + 40)
+    return std::nullopt;
+  const unsigned protocol = byte(at + (next == 41 ? 6 : 9));
+  at += next == 41 ? 40 : 20;
+  if (protocol != IPPROTO_UDP || (byte(at + 2) << 8 | byte(at + 3)) != kRocePort)
+    return std::nullopt;
+  std::memcpy(&result.number, frame.data() + at + 8, sizeof result.number);
+  return result;
+}
 
 // What came out of the leaf, by any uplink, seen at their far ends.
 class Arrivals {
  public:
   explicit Arrivals(const Leaf& leaf)
-      : fd_(must(leaf.beyond.socket(
-            AF_PACKET, SOCK_RAW,
-            htons(tested_family == Family::v4 && !segments_tested ? ETH_P_IP : ETH_P_IPV6)))) {
+      : fd_(must(leaf.beyond.socket(AF_PACKET, SOCK_RAW,
+                                    htons(segments_tested               ? ETH_P_ALL
+                                          : tested_family == Family::v4 ? ETH_P_IP
+                                                                        : ETH_P_IPV6)))) {
     constexpr int kBuffer = 64 << 20;
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUFFORCE, &kBuffer, sizeof kBuffer);
     thread_ = std::thread([this] { run(); });
@@ -54,6 +88,7 @@ class Arrivals {
   std::uint64_t received{};
   std::uint64_t duplicates{};
   std::uint64_t reordered{};
+  std::uint64_t unwrapped{};  // of those that the pin wraps in segments
 
  private:
   void run() {
@@ -71,20 +106,19 @@ class Arrivals {
                                        reinterpret_cast<sockaddr*>(&from), &length);
         if (got < 0)
           break;
-        if (from.sll_pkttype != PACKET_OUTGOING &&
-            static_cast<std::size_t>(got) >= headers_ + sizeof(std::uint64_t))
-          take(frame.data(), from.sll_ifindex);
+        if (from.sll_pkttype != PACKET_OUTGOING)
+          take({frame.data(), static_cast<std::size_t>(got)}, from.sll_ifindex);
       }
       news_.notify_all();
     }
   }
-  void take(const char* frame, int link) {
-    std::uint16_t port{};
-    std::memcpy(&port, frame + headers_ - 6, sizeof port);
-    if (ntohs(port) != kRocePort)
+  void take(std::span<const char> frame, int link) {
+    const auto found = numbered(frame);
+    if (!found)
       return;
-    std::uint64_t number{};
-    std::memcpy(&number, frame + headers_, sizeof number);
+    const std::uint64_t number = found->number;
+    const bool by_main = segments_tested && !found->wrapped;
+    unwrapped += by_main ? 1 : 0;
     if (number >= seen_.size())
       seen_.resize(number + 1 + (1U << 16U));
     if (seen_[number])
@@ -95,11 +129,11 @@ class Arrivals {
     if (number < newest_)
       ++reordered;
     newest_ = std::max(newest_, number);
-    last_link = link;
+    if (!by_main)
+      last_link = link;
   }
 
   int fd_;
-  std::size_t headers_ = headers();
   std::atomic<bool> stop_{};
   std::mutex mutex_;
   std::condition_variable news_;
@@ -164,7 +198,7 @@ TEST_P(NumberedStream, LosesAndDoublesNothingInFiveHundredMoves) {
     return plan(static_cast<std::uint64_t>(move) + 1,
                 {pin("p1", "10.2.1.2", Leaf::uplink(1 + move % 2))});
   };
-  // Both gateways are known then: what waits for one goes by `main`, unwrapped, and is not seen.
+  // Both gateways are known then: what waits for one goes by `main`, unwrapped.
   ASSERT_TRUE(c.agent.installs(to(1)));
   ASSERT_TRUE(c.agent.installs(to(0)));
   const int links[] = {c.leaf.at_beyond.index_of("s1"), c.leaf.at_beyond.index_of("s2")};
@@ -184,13 +218,18 @@ TEST_P(NumberedStream, LosesAndDoublesNothingInFiveHundredMoves) {
   EXPECT_EQ(effective, kMoves);
   EXPECT_EQ(arrivals.received, sent);
   EXPECT_EQ(arrivals.duplicates, 0U);
+  // A packet whose route is replaced while the kernel looks it up is passed on to the next rule, so
+  // to `main`. That is between the two states, and rare; a pin that was away for a moment would
+  // show it at every move.
+  EXPECT_LE(arrivals.unwrapped, 5U);
   EXPECT_GT(sent, static_cast<std::uint64_t>(kMoves));
   std::printf(
       "[ measured ] %d moves in %.0f ms under %.0f packets/s: %llu of %llu packets came, "
-      "%llu reordered\n",
+      "%llu reordered, %llu off their path\n",
       kMoves, ms, static_cast<double>(sent) / ms * 1000,
       static_cast<unsigned long long>(arrivals.received), static_cast<unsigned long long>(sent),
-      static_cast<unsigned long long>(arrivals.reordered));
+      static_cast<unsigned long long>(arrivals.reordered),
+      static_cast<unsigned long long>(arrivals.unwrapped));
 }
 
 }  // namespace
