@@ -34,8 +34,8 @@ KeyRole Access::role_of(const Sender& sender, bool is_node) {
   return is_node ? KeyRole::agent_key : KeyRole::operator_key;
 }
 
-std::optional<std::string> Access::refuse(const Sender& sender, bool is_node,
-                                          const Request& request) {
+std::optional<Access::Refusal> Access::refuse(const Sender& sender, bool is_node,
+                                              const Request& request) {
   const KeyRole role = role_of(sender, is_node);
   std::string why;
   if (role == KeyRole::agent_key)
@@ -47,13 +47,13 @@ std::optional<std::string> Access::refuse(const Sender& sender, bool is_node,
         sender.key_name, request.command);
   else
     return std::nullopt;
-  keep_refusal({.wall = clock_.wall(),
-                .key = sender.key_name,
-                .role = role,
-                .command = request.command,
-                .arguments = request.arguments,
-                .outcome = "refused: " + why});
-  return why;
+  const bool is_news = keep_refusal({.wall = clock_.wall(),
+                                     .key = sender.key_name,
+                                     .role = role,
+                                     .command = request.command,
+                                     .arguments = request.arguments,
+                                     .outcome = "refused: " + why});
+  return Refusal{.why = std::move(why), .is_news = is_news};
 }
 
 void Access::ordered(const Sender& sender, bool is_node, const Request& request) {
@@ -106,23 +106,24 @@ void Access::keys_changed(std::string key, KeyRole role, std::string what) {
              .outcome = std::move(what)});
 }
 
-void Access::keep_refusal(AuditRecord record) {
+bool Access::keep_refusal(AuditRecord record) {
   const Time now = clock_.now();
   std::erase_if(refused_, [&](const auto& entry) { return now - entry.second >= kRepeated; });
   std::string what = fmt::format("{}\n{}\n{}", record.key, record.command, record.outcome);
   for (const std::string& word : record.arguments)
     what += '\n' + word;
   if (refused_.size() >= kRemembered || !refused_.try_emplace(std::move(what), now).second)
-    return;
+    return false;
   if (now - minute_ >= 1min) {
     minute_ = now;
     in_minute_ = 0;
   }
   if (++in_minute_ > kRefusalsAMinute)
-    return;
+    return false;
   if (in_minute_ == kRefusalsAMinute)
     record.outcome += "; more refusals of this minute are not written";
   log_.keep(record);
+  return true;
 }
 
 }  // namespace heddle

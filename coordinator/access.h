@@ -28,8 +28,12 @@ class Access {
   // What a sender may do: what its key's folder says, and by the layout of earlier versions an
   // operator's, unless its key is a node's. Without keys everybody is an operator.
   static KeyRole role_of(const Sender& sender, bool is_node);
-  // Why this request is refused; nothing if it is not. A refusal is in the log already.
-  std::optional<std::string> refuse(const Sender& sender, bool is_node, const Request& request);
+  struct Refusal {
+    std::string why;
+    bool is_news{};  // it is in the log now; what is repeated is not, nor worth a word elsewhere
+  };
+  // Nothing if the request is not refused.
+  std::optional<Refusal> refuse(const Sender& sender, bool is_node, const Request& request);
 
   // An order that its sender may give. `settled` tells what came of it, by the reply's route and
   // number.
@@ -45,7 +49,7 @@ class Access {
   void keys_changed(std::string key, KeyRole role, std::string what);
 
  private:
-  void keep_refusal(AuditRecord record);
+  bool keep_refusal(AuditRecord record);
 
   AuditLog& log_;
   const Clock& clock_;

@@ -110,13 +110,14 @@ void Coordinator::on_hello(const Sender& sender, const Hello& hello) {
 
 void Coordinator::on_report(const std::string& node, const Report& report) {
   const Time now = parts_.clock.now();
+  const bool was_watched = reports(node);
   broadcast_.reported(node, report, now);
   flows_.add(node, report, now);
   links_.count(node, report);
   cables_.set_ports(node, report.ports);
   links_changed(links_.set_ports(node, report.ports));
   errors_.add(node, report, now);
-  note_drained_traffic(node);
+  note_drained_traffic(node, was_watched);
   look_for_quiet_now();
   parts_.history.keep(parts_.clock.wall(), node, report);
 }

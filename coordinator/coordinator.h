@@ -166,7 +166,7 @@ class Coordinator {
   bool leads_into(const DrainScope& scope, NodeId node, const Pin& pin) const;
   bool reports(const std::string& node) const;
   std::optional<Rate> fresh_rate(LinkId link) const;
-  void note_drained_traffic(const std::string& node);
+  void note_drained_traffic(const std::string& node, bool was_watched);
   Duration pauses() const;
   void say_what_remains(const DrainScope& scope, double busy, DrainShown& shown) const;
 
@@ -174,6 +174,9 @@ class Coordinator {
   void on_request(const Sender& sender, const Request& request);
   Reply answer(const Request& request, const Sender& sender, bool& later);
   Reply switch_scope(const Request& request, const Sender& sender, bool enable, bool& later);
+  std::set<std::string> nodes_in(const std::string& scope, const std::string& name,
+                                 bool enable) const;
+  std::set<std::string> disabled_jobs() const;
   Reply plan_request(const Request& request, const Sender& sender, bool& later);
   Reply preview_request(const Request& request);
   Reply job_request(const Request& request);

@@ -32,7 +32,7 @@ std::uint64_t Coordinator::situation_signature() const {
     mix(std::visit([](auto id) { return id.value; }, node));
     mix(static_cast<std::uint64_t>(granularity));
   }
-  for (const std::string& job : operators_.disabled_jobs)
+  for (const std::string& job : input_.disabled_jobs)
     for (const char c : job)
       mix(static_cast<unsigned char>(c));
   mix(input_.refused.size());

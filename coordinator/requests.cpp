@@ -16,11 +16,14 @@ void Coordinator::reply(const std::string& route, Reply reply) {
 
 void Coordinator::on_request(const Sender& sender, const Request& request) {
   const bool is_node = broadcast_.is_node(sender.key_name);
-  if (const auto why = access_.refuse(sender, is_node, request)) {
-    notice(Notice::Level::warning, fmt::format("refused '{}': {}", request.command, *why));
-    Reply refusal = bad(AnswerCode::refused, *why);
-    refusal.id = request.id;
-    reply(sender.route, std::move(refusal));
+  if (const auto refusal = access_.refuse(sender, is_node, request)) {
+    // Each word is kept in the history: whoever may do nothing must not fill its disk.
+    if (refusal->is_news)
+      notice(Notice::Level::warning,
+             fmt::format("refused '{}': {}", request.command, refusal->why));
+    Reply refused = bad(AnswerCode::refused, refusal->why);
+    refused.id = request.id;
+    reply(sender.route, std::move(refused));
     return;
   }
   // By the layout of earlier versions it may be the key of a node that left the fabric.
@@ -89,7 +92,7 @@ NetworkView Coordinator::view() const {
           .links = links_,
           .broadcast = broadcast_,
           .declared = declared(),
-          .disabled_jobs = operators_.disabled_jobs,
+          .disabled_jobs = disabled_jobs(),
           .prediction = prediction_,
           .planning = planning_,
           .routing = routing_,

@@ -6,6 +6,7 @@
 
 #include "common/core/messages.h"
 #include "common/core/result.h"
+#include "coordinator/broadcast/broadcast.h"
 
 namespace heddle {
 
@@ -23,6 +24,11 @@ inline Reply bad(const Error& error) {
              : error.code == Errc::invalid_argument ? AnswerCode::usage
                                                     : AnswerCode::refused,
              error.message);
+}
+
+// By its key, as the name is what a client calls itself.
+inline const std::string& who(const Sender& sender) {
+  return sender.key_name.empty() ? sender.node : sender.key_name;
 }
 
 }  // namespace heddle

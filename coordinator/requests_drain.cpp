@@ -65,7 +65,7 @@ Reply Coordinator::drain_request(const Request& request, const Sender& sender) {
   }
   resolve_drains();
   const std::string said = fmt::format("{} {} {}", request.command, target.kind, target.name);
-  notice(Notice::Level::info, fmt::format("{} by {}", said, sender.node));
+  notice(Notice::Level::info, fmt::format("{} by {}", said, who(sender)));
   if (broadcast_.published())
     plan({.links_changed = false, .demand_changed = true, .event = said});
   return good(drains_shown());
@@ -130,16 +130,18 @@ DrainShown Coordinator::look_at(const Drain& drain) const {
 }
 
 // A job that computes sends nothing, so a link is not empty because it was so in one interval.
-// Only the leaf at its end tells what a link carries.
-void Coordinator::note_drained_traffic(const std::string& node) {
+// Only the leaf at its end tells what a link carries, and time in which it told nothing was not
+// silent.
+void Coordinator::note_drained_traffic(const std::string& node, bool was_watched) {
   const auto leaf = drains_.empty() ? std::nullopt : topology_.find_leaf(node);
   if (!leaf)
     return;
   for (Drain& drain : drains_)
     if (drain.scope)
       for (const LinkId id : drain.scope->links)
-        if (topology_.leaf_end(id).leaf == *leaf)
-          if (const auto rate = links_.rate(id); rate && *rate > settings_.drained_below)
+        if (topology_.leaf_end(id).leaf == *leaf && links_.state().up(id))
+          if (const auto rate = links_.rate(id);
+              !was_watched || !rate || *rate > settings_.drained_below)
             drain.busy = parts_.clock.now();
 }
 

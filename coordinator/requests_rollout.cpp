@@ -100,7 +100,7 @@ Reply Coordinator::rollout_request(const Request& request, const Sender& sender)
   if (!done)
     return bad(done.error());
   if (const Result<void> kept =
-          adopt(std::move(next), fmt::format("roll-out: {} by {}", verb, sender.node));
+          adopt(std::move(next), fmt::format("roll-out: {} by {}", verb, who(sender)));
       !kept)
     return bad(kept.error());
   return good(rollout_shown());

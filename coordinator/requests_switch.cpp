@@ -2,11 +2,60 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "coordinator/coordinator.h"
 #include "coordinator/requests.h"
 
 namespace heddle {
+
+namespace {
+
+bool meet(const std::set<std::string>& some, std::span<const std::string> hosts) {
+  return std::ranges::any_of(hosts, [&](const std::string& host) { return some.contains(host); });
+}
+
+}  // namespace
+
+// Of the jobs that run or are declared, those that are switched off, and the names of those that
+// are by name.
+std::set<std::string> Coordinator::disabled_jobs() const {
+  std::set<std::string> names;
+  for (const auto& [name, hosts] : operators_.disabled_jobs) {
+    if (hosts.empty())
+      names.insert(name);
+    for (const PredictedJob& job : prediction_.jobs)
+      if (meet(hosts, job.hosts))
+        names.insert(job.name);
+    for (const JobDeclaration& job : declared())
+      if (meet(hosts, job.hosts))
+        names.insert(job.name);
+  }
+  return names;
+}
+
+// Which nodes a scope names. A host belongs to the racks of all its leaves, and a rack that is
+// switched on again takes no host along that a leaf of another rack keeps off.
+std::set<std::string> Coordinator::nodes_in(const std::string& scope, const std::string& name,
+                                            bool enable) const {
+  const auto kept_off = [&](const Topology::Attachment& attachment) {
+    const Topology::Leaf& leaf = topology_[attachment.leaf];
+    return leaf.rack != name && operators_.disabled_nodes.contains(leaf.name);
+  };
+  std::set<std::string> nodes;
+  for (const NodeId node : topology_.nodes()) {
+    bool in_scope = scope == "--all" || (scope == "--node" && topology_.name_of(node) == name) ||
+                    (scope == "--rack" && topology_.racks_of(node).contains(name));
+    if (const auto* host = std::get_if<HostId>(&node);
+        host != nullptr && enable && scope == "--rack")
+      for (const NicId nic : topology_[*host].nics)
+        for (const AttachmentId id : topology_[nic].attachments)
+          in_scope = in_scope && !kept_off(topology_[id]);
+    if (in_scope)
+      nodes.insert(topology_.name_of(node));
+  }
+  return nodes;
+}
 
 Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bool enable,
                                 bool& later) {
@@ -20,11 +69,16 @@ Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bo
                   .id = request.id,
                   .deadline = parts_.clock.now() + settings_.answer_within};
   OperatorState next = operators_;
+  std::set<std::string> switched;
   if (scope == "--job") {
     std::set<std::string> hosts;
+    std::set<std::string> recognised;
     for (const PredictedJob& job : prediction_.jobs)
-      if (job.name == words[1])
+      if (job.name == words[1]) {
         hosts.insert(job.hosts.begin(), job.hosts.end());
+        if (!job.declared)
+          recognised.insert(job.hosts.begin(), job.hosts.end());
+      }
     for (const JobDeclaration& job : declared())
       if (job.name == words[1])
         hosts.insert(job.hosts.begin(), job.hosts.end());
@@ -39,43 +93,36 @@ Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bo
           waiting.nodes.insert(topology_[topology_[id].leaf].name);
       }
     if (enable)
-      next.disabled_jobs.erase(words[1]);
+      std::erase_if(next.disabled_jobs, [&](const auto& entry) {
+        return entry.first == words[1] ||
+               std::ranges::any_of(entry.second,
+                                   [&](const std::string& host) { return hosts.contains(host); });
+      });
     else
-      next.disabled_jobs.insert(words[1]);
+      next.disabled_jobs[words[1]].merge(recognised);
     waiting.job_disabled = !enable;
   } else {
-    // Spines and hosts are switched, too, so that what they may come to program stays off.
-    const auto in_scope = [&](const std::string& name, const std::string& rack) {
-      return all || (scope == "--node" && name == words[1]) ||
-             (scope == "--rack" && rack == words[1]);
-    };
     if (!all && scope != "--node" && scope != "--rack")
       return bad(AnswerCode::usage,
                  fmt::format("{} --all, --node N, --rack R or --job J", request.command));
-    for (const auto& leaf : topology_.leaves())
-      if (in_scope(leaf.name, leaf.rack))
-        waiting.nodes.insert(leaf.name);
-    for (const auto& host : topology_.hosts())
-      if (in_scope(host.name, host.rack))
-        waiting.nodes.insert(host.name);
-    for (const auto& spine : topology_.spines())
-      if (in_scope(spine.name, {}))
-        waiting.nodes.insert(spine.name);
-    // Without an agent there is nothing to switch, unless it was asked for by name.
-    if (scope != "--node")
-      std::erase_if(waiting.nodes, [&](const std::string& name) {
-        return broadcast_.find(name) == nullptr && !topology_.find_leaf(name);
-      });
-    if (waiting.nodes.empty())
+    // Spines and hosts are switched, too, so that what they may come to program stays off: also
+    // those that were never heard of.
+    switched = nodes_in(scope, all ? "" : words[1], enable);
+    if (switched.empty())
       return bad(AnswerCode::not_found,
                  scope == "--rack" ? fmt::format("there is no rack '{}'", words[1])
                  : all             ? std::string("the fabric has no nodes")
                                    : fmt::format("the fabric has no node '{}'", words[1]));
-    for (const std::string& name : waiting.nodes)
+    for (const std::string& name : switched) {
       if (enable)
         next.disabled_nodes.erase(name);
       else
         next.disabled_nodes.insert(name);
+      // Without an agent there is nothing to confirm, unless it was asked for by name.
+      if (scope == "--node" || topology_.find_leaf(name) || broadcast_.find(name) != nullptr ||
+          !broadcast_.part_of(name).pins.empty())
+        waiting.nodes.insert(name);
+    }
     waiting.enable = enable;
   }
 
@@ -89,11 +136,10 @@ Reply Coordinator::switch_scope(const Request& request, const Sender& sender, bo
   std::string scope_text = scope;
   if (words.size() == 2)
     scope_text += " " + words[1];
-  const std::string& by = sender.key_name.empty() ? sender.node : sender.key_name;
+  const std::string& by = who(sender);
   notice(Notice::Level::info, fmt::format("{} {} by {}", request.command, scope_text, by));
-  if (waiting.enable)
-    for (const std::string& name : waiting.nodes)
-      broadcast_.switch_node(name, enable, by, parts_.clock.now());
+  for (const std::string& name : switched)
+    broadcast_.switch_node(name, enable, by, parts_.clock.now());
   if (broadcast_.published())
     plan({.links_changed = false,
           .demand_changed = true,

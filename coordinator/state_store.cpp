@@ -131,8 +131,8 @@ Result<OperatorState> FileStateStore::load_operator_state() {
       names.push_back(name);
     if (kind == "disabled-node" && names.size() == 1)
       state.disabled_nodes.insert(names[0]);
-    else if (kind == "disabled-job" && names.size() == 1)
-      state.disabled_jobs.insert(names[0]);
+    else if (kind == "disabled-job" && !names.empty())
+      state.disabled_jobs[names[0]] = {names.begin() + 1, names.end()};
     else if (const auto since =
                  kind == "drain" && names.size() == 3 ? parse_wall(names[2]) : std::nullopt)
       state.drains.push_back({.target = {.kind = names[0], .name = names[1]}, .since = *since});
@@ -149,8 +149,12 @@ Result<void> FileStateStore::store_operator_state(const OperatorState& state) {
   std::string text;
   for (const std::string& node : state.disabled_nodes)
     text += fmt::format("disabled-node {}\n", node);
-  for (const std::string& job : state.disabled_jobs)
-    text += fmt::format("disabled-job {}\n", job);
+  for (const auto& [job, hosts] : state.disabled_jobs) {
+    text += "disabled-job " + job;
+    for (const std::string& host : hosts)
+      text += " " + host;
+    text += "\n";
+  }
   for (const JobDeclaration& job : state.jobs) {
     text += "job " + job.name;
     for (const std::string& host : job.hosts)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,7 +21,9 @@ namespace heddle {
 
 struct OperatorState {
   std::set<std::string> disabled_nodes;
-  std::set<std::string> disabled_jobs;
+  // By name, as it was when it was ordered. A recognised job is known by its hosts, as its name
+  // changes with who talks to whom; a declared one by its name alone.
+  std::map<std::string, std::set<std::string>> disabled_jobs;
   std::vector<JobDeclaration> jobs;  // by `heddle job declare`
   std::vector<DrainOrder> drains{};  // by `heddle drain`
   bool operator==(const OperatorState&) const = default;

@@ -173,7 +173,7 @@ PlanningInput Coordinator::planning_input() const {
           .steering = std::move(steers),
           .unheard = std::move(not_heard),
           .failing = std::move(failing),
-          .disabled_jobs = operators_.disabled_jobs,
+          .disabled_jobs = disabled_jobs(),
           .never_touch = settings_.never_touch,
           .refused = std::move(refused),
           .segments = std::move(known),

@@ -28,7 +28,7 @@ struct NetworkView {
   const LinkTable& links;
   const Broadcast& broadcast;
   std::vector<JobDeclaration> declared;
-  const std::set<std::string>& disabled_jobs;
+  std::set<std::string> disabled_jobs;
   // Of the last planning, in which `routing` is where its subflows are supposed to run.
   const Prediction& prediction;
   const PlanningProblem& planning;

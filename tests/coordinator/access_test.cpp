@@ -112,6 +112,10 @@ TEST_F(AccessOfACluster, RefusalsDoNotFloodTheLog) {
     cluster.ask("disable", {"--node", std::to_string(i)}, "wall", KeyRole::viewer_key);
   EXPECT_EQ(records().size(), 60U);
   EXPECT_NE(records().back().outcome.find("more refusals"), std::string::npos);
+  EXPECT_EQ(std::ranges::count_if(
+                cluster.log, [](const std::string& line) { return line.starts_with("refused"); }),
+            60)
+      << "each is kept in the history, too";
   cluster.advance(61s);
   cluster.ask("disable", {"--rack", "r"}, "wall", KeyRole::viewer_key);
   EXPECT_EQ(records().size(), 61U);

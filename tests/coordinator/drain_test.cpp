@@ -90,6 +90,23 @@ TEST_F(Drain, SafetyRule7ADrainIsNotEmptyBecauseALeafIsSilent) {
   EXPECT_EQ(json::parse(cluster.ask("drain status")->json)["drains"][0]["state"], "unobservable");
 }
 
+// Whoever sends in bursts may have sent while nobody looked.
+TEST_F(Drain, SafetyRule7TimeInWhichNobodyLookedIsNoSilence) {
+  cluster.start();
+  settle();
+  ASSERT_EQ(order("drain", {"--cable", "leaf1-spine2"}), 0);
+  await_empty(0);
+  FakeAgent& leaf = cluster.agents.at("leaf1");
+  leaf.report_at = cluster.clock.now() + 3s;
+  cluster.advance(2900ms);
+  ASSERT_EQ(drains()[0]["state"], "unobservable");
+  ASSERT_TRUE(cluster.await(1s, [&] { return drains()[0]["state"] != "unobservable"; }));
+  EXPECT_EQ(drains()[0]["state"], "busy") << drains();
+  const Time seen = cluster.clock.now();
+  await_empty(0);
+  EXPECT_GE(cluster.clock.now() - seen, 9 * cluster.settings.broadcast.report_interval);
+}
+
 // Jobs run on the other leaves only, or none of its hosts sends: its cables and ports are quiet.
 TEST_F(Drain, ALeafAndARackWhoseHostsAreSilentAreEmpty) {
   std::erase_if(cluster.flows,

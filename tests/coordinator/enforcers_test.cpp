@@ -154,6 +154,35 @@ TEST_F(RouteCluster, SpreadsWhatHostsSendOverTheirPorts) {
   EXPECT_EQ(cluster.changes(), changes) << "and stays";
 }
 
+// A host is on two leaves, so it belongs to two racks, whatever rack its own line in the file
+// names.
+TEST_F(RouteCluster, ARackThatIsSwitchedOffTakesItsHostsPinsAlong) {
+  cluster.start();
+  ASSERT_TRUE(
+      cluster.await(10s, [&] { return cluster.converged() && cluster.installed_pins() == 8U; }));
+  const auto pins = [&](const char* node) { return cluster.agents.at(node).installed.size(); };
+  ASSERT_EQ(pins("h1-1"), 2U);
+  const json off = parsed(cluster.ask("disable", {"--rack", "leaf2"}));
+  std::set<std::string> nodes;
+  for (const json& node : off["nodes"]) {
+    nodes.insert(node["name"]);
+    EXPECT_TRUE(node["confirmed"]) << node;
+  }
+  EXPECT_EQ(nodes, (std::set<std::string>{"leaf2", "h1-1", "h1-2", "h2-1", "h2-2"}));
+  EXPECT_EQ(pins("h1-1"), 0U);
+  EXPECT_EQ(pins("leaf2"), 0U);
+  // Another rack of theirs that is switched on takes them along only with the last that is off.
+  parsed(cluster.ask("disable", {"--rack", "leaf1"}));
+  parsed(cluster.ask("enable", {"--rack", "leaf1"}));
+  cluster.advance(2s);
+  EXPECT_TRUE(cluster.agents.at("h1-1").disabled);
+  EXPECT_FALSE(cluster.agents.at("leaf1").disabled);
+  parsed(cluster.ask("enable", {"--rack", "leaf2"}));
+  EXPECT_FALSE(cluster.agents.at("h1-1").disabled);
+  EXPECT_TRUE(
+      cluster.await(10s, [&] { return cluster.converged() && cluster.installed_pins() == 8U; }));
+}
+
 TEST_F(RouteCluster, ExplainsBothPinsOfAFlow) {
   cluster.start();
   ASSERT_TRUE(

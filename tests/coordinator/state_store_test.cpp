@@ -24,7 +24,7 @@ class FileStateStoreTest : public ::testing::Test {
 TEST_F(FileStateStoreTest, KeepsEpochAndOrdersOverARestart) {
   const OperatorState state{
       .disabled_nodes = {"leaf1", "h1-1"},
-      .disabled_jobs = {"gpt"},
+      .disabled_jobs = {{"gpt", {}}, {"auto-h3-1", {"h3-1", "h4-1"}}},
       .jobs = {{.name = "llama", .hosts = {"h1-1", "h2-1"}, .line = 0}},
       .drains = {{.target = {"spine", "spine3"}, .since = WallTime(1700000000s)}}};
   {

@@ -356,7 +356,7 @@ TEST_F(SwitchingOn, AnOffSwitchThatCouldNotBeStoredIsStoredLater) {
   EXPECT_TRUE(cluster.store.operators.disabled_nodes.empty());
   cluster.store.broken = false;
   cluster.advance(cluster.settings.period + 10ms);
-  EXPECT_EQ(cluster.store.operators.disabled_nodes.size(), 20U);
+  EXPECT_EQ(cluster.store.operators.disabled_nodes.size(), 24U);
   EXPECT_EQ(order("drain", {"--spine", "spine2"}), 0);
 }
 
