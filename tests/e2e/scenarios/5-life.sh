@@ -1,8 +1,8 @@
 # A life: reboot, upgrade, downgrade, the coordinator lost, an agent dead, removal, purge.
 if [ "$(stage)" = 1 ]; then
   raise_fabric
-  # An installation that takes the whole processor is no end of the flows.
-  sed -i 's#^flow_memory_s: .*#flow_memory_s: 120#' /etc/heddle/coordinator.yaml
+  # An installation that takes the whole of an emulated processor for minutes is no end of the flows, nor of the lease.
+  sed -i 's#^flow_memory_s: .*#flow_memory_s: 900#; s#^lease_s: .*#lease_s: 900#' /etc/heddle/coordinator.yaml
   start_heddle
   let_program
   check "daemons and guard are to start with the machine" systemctl -q enable heddle-coordinator heddle-agent heddle-agent-guard.timer
