@@ -103,7 +103,7 @@ MarkKernel::News MarkKernel::ready(const std::string& table) {
 }
 
 Result<std::optional<KernelMarkTable>> MarkKernel::read(MarkFormat format, const std::string& table,
-                                                        bool& inconsistent) {
+                                                        KernelState& state) {
   if (!requests_)
     return std::nullopt;
   SeenMarkTable& seen = seen_.of(format);
@@ -119,8 +119,10 @@ Result<std::optional<KernelMarkTable>> MarkKernel::read(MarkFormat format, const
                                        });
       !asked)
     return tl::unexpected(asked.error());
-  if (error == EPERM)
+  if (error == EPERM) {
+    state.marks_hidden = true;
     return seen.table;
+  }
   if (!reading.there()) {
     seen = {};
     // A kernel without nf_tables answers EINVAL where the question is no batch.
@@ -141,7 +143,7 @@ Result<std::optional<KernelMarkTable>> MarkKernel::read(MarkFormat format, const
     if (!interrupted && interrupted.error().code != Errc::not_found)
       return tl::unexpected(interrupted.error());
     // What was not found any more went away between two questions.
-    inconsistent = inconsistent || !interrupted || *interrupted;
+    state.inconsistent = state.inconsistent || !interrupted || *interrupted;
   }
   seen.parts = reading.parts();
   seen.table = std::move(reading).finish();

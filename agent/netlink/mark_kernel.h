@@ -27,10 +27,10 @@ class MarkKernel {
   // Reads the notifications that wait; of changes by others, those of this table count.
   News ready(const std::string& table);
 
-  // As it is; as it was when last seen where reading is not permitted; none if there is none. Sets
-  // `inconsistent` when it changed meanwhile.
+  // As it is; as it was when last seen where reading is not permitted, which state.marks_hidden
+  // tells; none if there is none. Sets state.inconsistent when it changed meanwhile.
   Result<std::optional<KernelMarkTable>> read(MarkFormat format, const std::string& table,
-                                              bool& inconsistent);
+                                              KernelState& state);
   // The kernel's refusal, after which nothing was changed.
   Result<std::optional<Answer>> apply(const ChangeMarks& change, const std::string& table);
 

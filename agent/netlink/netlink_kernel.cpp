@@ -212,7 +212,7 @@ class NetlinkKernel::Impl {
 
   Result<void> read_marks(MarkFormat format, KernelState& state,
                           std::optional<KernelMarkTable>& into) {
-    auto table = marks.read(format, options.ranges.mark_table(), state.inconsistent);
+    auto table = marks.read(format, options.ranges.mark_table(), state);
     if (!table)
       return tl::unexpected(table.error());
     into = *std::move(table);

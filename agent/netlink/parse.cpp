@@ -174,6 +174,7 @@ std::optional<KernelNextHop> parse_next_hop(const nlmsghdr& message) {
   if (!id || *id == 0)
     return std::nullopt;
   KernelNextHop result{.id = *id, .protocol = head->nh_protocol, .hop = {}, .members = {}};
+  result.blackhole = a.has(NHA_BLACKHOLE);
   if (a.has(NHA_GROUP)) {
     auto members = a.bytes(NHA_GROUP);
     for (; members.size() >= sizeof(nexthop_grp) && result.members.size() < kMostHops;
@@ -182,7 +183,7 @@ std::optional<KernelNextHop> parse_next_hop(const nlmsghdr& message) {
       std::memcpy(&member, members.data(), sizeof member);
       result.members.push_back(member.id);
     }
-  } else if (const auto out = a.number(NHA_OIF); out && !a.has(NHA_BLACKHOLE)) {
+  } else if (const auto out = a.number(NHA_OIF); out && !result.blackhole) {
     result.hop = Hop{.ifindex = *out,
                      .gateway = address(head->nh_family, a.bytes(NHA_GATEWAY)),
                      .onlink = (head->nh_flags & RTNH_F_ONLINK) != 0};

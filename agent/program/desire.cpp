@@ -19,6 +19,7 @@ class Desiring {
       segment_tables_.insert(route.table);
     for (const NextHop& next_hop : in_.segments.next_hops)
       ids_in_use_.insert(next_hop.id);
+    note_shared_tables();
     tables_in_use_ = segment_tables_;
     for (const PinRoute& route : in_.installed.routes) {
       tables_in_use_.insert(route.table);
@@ -104,6 +105,17 @@ class Desiring {
     IpAddress any;
     any.family = family;
     return any;
+  }
+
+  // A table that several ports lead to is no port's own: segments that were there before are
+  // configured no more, or cannot be there now, and their rules are still to go.
+  void note_shared_tables() {
+    std::map<std::uint32_t, std::string_view> port_of;
+    for (const auto* rules : {&in_.record.rules, &in_.installed.rules})
+      for (const TableRule& rule : *rules)
+        if (const auto [at, is_new] = port_of.try_emplace(rule.table, rule.in_port);
+            !is_new && at->second != rule.in_port)
+          segment_tables_.insert(rule.table);
   }
 
   void note_table(const TableRule& rule) {
@@ -418,7 +430,7 @@ class Desiring {
 
   const DesireInput& in_;
   Desire result_;
-  std::set<std::uint32_t> segment_tables_;
+  std::set<std::uint32_t> segment_tables_;  // also of former ones
   std::map<std::string, std::uint32_t> table_of_;
   std::set<std::uint32_t> tables_in_use_;
   std::map<std::uint32_t, HopAndFamily> next_hop_of_table_;  // installed, of marks

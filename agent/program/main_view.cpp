@@ -291,7 +291,9 @@ void MainView::for_each_hop(const Entry& entry, Visit visit) const {
 
 const MainView::Entry* MainView::live(const Entries& entries) const {
   for (const Entry& entry : entries) {
-    bool alive = !entry.unicast;
+    // What drops packets takes them as surely as what leads them on.
+    const auto object = next_hops_.find(entry.next_hop_id);
+    bool alive = !entry.unicast || (object != next_hops_.end() && object->second.blackhole);
     for_each_hop(entry, [&](const Hop& hop) { alive = alive || usable(hop); });
     if (alive)
       return &entry;

@@ -103,6 +103,7 @@ class Programmer::Impl {
 
   std::optional<Acknowledgement> step() {
     const Time now = clock_.now();
+    const bool is_new = dirty_;
     const bool retry = retry_at_ && now >= *retry_at_;
     if (retry && !hardware_has_all())
       tables_.doubt();
@@ -123,15 +124,16 @@ class Programmer::Impl {
     if (!dirty_ && !retry && !ask && !sweep)
       return std::nullopt;
     dirty_ = false;
-    retry_at_.reset();
+    if (retry || is_new)
+      retry_at_.reset();
     if (ask)
       ask_at_.reset();
     if (retry) {
       verifier_.forget_failures();
       if (!unable_.empty())
         probe();
-    } else {
-      retry_gap_ = kRetryFirst;  // something is new; what failed before may work now
+    } else if (is_new) {
+      retry_gap_ = kRetryFirst;  // what failed before may work now
     }
     judge_fitness();
     const bool changing = config_.mode == Mode::program || clearing_;
@@ -234,6 +236,9 @@ class Programmer::Impl {
     if (!state)
       return tl::unexpected(state.error());
     last_read_ = clock_.now();
+    // Of what is only remembered nothing must be called held.
+    if (state->marks_hidden)
+      probe();
     read_gap_ = std::clamp((last_read_ - begin) * kReadGapFactor, kReadGapLeast, kReadGapMost);
     view_.load(*state);
     return {};
@@ -311,7 +316,9 @@ class Programmer::Impl {
       segments_.check(kernel_, view_, tables_);
     if (!leave_former_ranges() || !hardware_has_all())
       settled = false;
-    if (!settled || verifier_.any_failure()) {
+    if (settled && !verifier_.any_failure()) {
+      retry_at_.reset();
+    } else if (!retry_at_) {
       retry_at_ = now + retry_gap_;
       retry_gap_ = std::min(kRetryMost, 2 * retry_gap_);
     }

@@ -64,6 +64,7 @@ struct KernelNextHop {
   std::vector<IpAddress> segments{};   // that wrapped packets visit
   std::optional<SegmentAction> action{};
   bool other_encapsulation{};  // of a kind that is never ours
+  bool blackhole{};
   bool operator==(const KernelNextHop&) const = default;
 };
 
@@ -140,6 +141,8 @@ struct KernelState {
   std::vector<InterfaceSettings> settings;
   std::optional<KernelMarkTable> mark_table;
   std::optional<KernelMarkTable> former_mark_table;  // as an earlier version made it: family ip
+  // What is allowed now does not include to read them: they are as they were when last seen.
+  bool marks_hidden{};
   bool forwards_ipv6{true};
   bool inconsistent{};  // the tables changed faster than they could be read: read again soon
 };

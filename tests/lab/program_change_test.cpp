@@ -44,8 +44,8 @@ using SafetyRule6Each = Changes;
 using SafetyRule5Each = Changes;
 using EachWay = Changes;
 INSTANTIATE_TEST_SUITE_P(, SafetyRule12Each, every_enforcer_and_hosts(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule6Each, every_enforcer_and_hosts(), name_of_case);
-INSTANTIATE_TEST_SUITE_P(, SafetyRule5Each, every_enforcer_and_hosts(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule6Each, every_way(), name_of_case);
+INSTANTIATE_TEST_SUITE_P(, SafetyRule5Each, every_way(), name_of_case);
 INSTANTIATE_TEST_SUITE_P(, EachWay, every_way(), name_of_case);
 
 // Rule 12

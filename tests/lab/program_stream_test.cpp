@@ -62,8 +62,10 @@ std::optional<Numbered> numbered(std::span<const char> frame) {
 // What came out of the leaf, by any uplink, seen at their far ends.
 class Arrivals {
  public:
-  explicit Arrivals(const Leaf& leaf)
-      : fd_(must(leaf.beyond.socket(AF_PACKET, SOCK_RAW,
+  // By which two links they may come.
+  Arrivals(const Leaf& leaf, std::array<int, 2> links)
+      : links_(links),
+        fd_(must(leaf.beyond.socket(AF_PACKET, SOCK_RAW,
                                     htons(segments_tested               ? ETH_P_ALL
                                           : tested_family == Family::v4 ? ETH_P_IP
                                                                         : ETH_P_IPV6)))) {
@@ -88,7 +90,7 @@ class Arrivals {
   std::uint64_t received{};
   std::uint64_t duplicates{};
   std::uint64_t reordered{};
-  std::uint64_t unwrapped{};  // of those that the pin wraps in segments
+  std::uint64_t astray{};  // by another link, or not in the segments that the pin wraps them in
 
  private:
   void run() {
@@ -117,8 +119,9 @@ class Arrivals {
     if (!found)
       return;
     const std::uint64_t number = found->number;
-    const bool by_main = segments_tested && !found->wrapped;
-    unwrapped += by_main ? 1 : 0;
+    const bool by_main =
+        (segments_tested && !found->wrapped) || std::ranges::find(links_, link) == links_.end();
+    astray += by_main ? 1 : 0;
     if (number >= seen_.size())
       seen_.resize(number + 1 + (1U << 16U));
     if (seen_[number])
@@ -133,6 +136,7 @@ class Arrivals {
       last_link = link;
   }
 
+  std::array<int, 2> links_;
   int fd_;
   std::atomic<bool> stop_{};
   std::mutex mutex_;
@@ -176,8 +180,9 @@ class Stream {
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(due, 5) * kPerMillisecond; ++i) {
         std::array<char, 64> payload{};
         std::memcpy(payload.data(), &number_, sizeof number_);
-        if (::sendto(fd_, payload.data(), payload.size(), 0, to.get(), sizeof to.storage) > 0)
-          ++number_;
+        // One that cannot be sent, as there is no route for a moment, is lost.
+        ::sendto(fd_, payload.data(), payload.size(), 0, to.get(), sizeof to.storage);
+        ++number_;
       }
     }
     ::close(timer);
@@ -201,8 +206,9 @@ TEST_P(NumberedStream, LosesAndDoublesNothingInFiveHundredMoves) {
   // Both gateways are known then: what waits for one goes by `main`, unwrapped.
   ASSERT_TRUE(c.agent.installs(to(1)));
   ASSERT_TRUE(c.agent.installs(to(0)));
-  const int links[] = {c.leaf.at_beyond.index_of("s1"), c.leaf.at_beyond.index_of("s2")};
-  Arrivals arrivals(c.leaf);
+  const std::array links{static_cast<int>(c.leaf.at_beyond.index_of("s1")),
+                         static_cast<int>(c.leaf.at_beyond.index_of("s2"))};
+  Arrivals arrivals(c.leaf, links);
   Stream stream(c.leaf, is_of_hosts(GetParam().enforcer));
   EXPECT_TRUE(arrivals.await([&] { return arrivals.last_link == links[0]; }));
   const Time begin = c.agent.clock.now();
@@ -218,18 +224,18 @@ TEST_P(NumberedStream, LosesAndDoublesNothingInFiveHundredMoves) {
   EXPECT_EQ(effective, kMoves);
   EXPECT_EQ(arrivals.received, sent);
   EXPECT_EQ(arrivals.duplicates, 0U);
-  // A packet whose route is replaced while the kernel looks it up is passed on to the next rule, so
-  // to `main`. That is between the two states, and rare; a pin that was away for a moment would
-  // show it at every move.
-  EXPECT_LE(arrivals.unwrapped, 5U);
-  EXPECT_GT(sent, static_cast<std::uint64_t>(kMoves));
+  // IPv6 passes a packet whose route is replaced while it is looked up on to the next rule, so to
+  // `main`. That is between the two states, and rare; a pin that was away for a moment would show
+  // it at every move.
+  EXPECT_LE(arrivals.astray, GetParam().family == Family::v6 ? 5U : 0U);
+  const double rate = static_cast<double>(sent) / ms * 1000;
+  EXPECT_GT(rate, 15'000);
   std::printf(
       "[ measured ] %d moves in %.0f ms under %.0f packets/s: %llu of %llu packets came, "
       "%llu reordered, %llu off their path\n",
-      kMoves, ms, static_cast<double>(sent) / ms * 1000,
-      static_cast<unsigned long long>(arrivals.received), static_cast<unsigned long long>(sent),
-      static_cast<unsigned long long>(arrivals.reordered),
-      static_cast<unsigned long long>(arrivals.unwrapped));
+      kMoves, ms, rate, static_cast<unsigned long long>(arrivals.received),
+      static_cast<unsigned long long>(sent), static_cast<unsigned long long>(arrivals.reordered),
+      static_cast<unsigned long long>(arrivals.astray));
 }
 
 }  // namespace

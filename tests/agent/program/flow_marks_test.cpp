@@ -236,6 +236,28 @@ TEST_F(FlowMarks, ThatTheKernelRefusesAreNotCounted) {
   EXPECT_EQ(settle()->installed, 2U);
 }
 
+// Without the capability the kernel does not show them, and what was seen last is no reading.
+TEST_F(FlowMarks, ThatMayNotBeReadAreNotCounted) {
+  begin();
+  programmer->want(marks(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  kernel.unable = Error{Errc::permission, "give the agent CAP_NET_ADMIN"};
+  kernel.marks_fail = kernel.removals_fail = true;
+  kernel.state.marks_hidden = true;
+  programmer->kernel_changed(MarkEvent{});
+  clock.time += milliseconds{50};
+  const auto news = settle();
+  ASSERT_TRUE(news);
+  ASSERT_EQ(news->failed.size(), 2U);
+  EXPECT_NE(news->failed[0].reason.find("CAP_NET_ADMIN"), std::string::npos)
+      << news->failed[0].reason;
+  kernel.unable.reset();
+  kernel.marks_fail = kernel.removals_fail = kernel.state.marks_hidden = false;
+  clock.time += seconds{30};
+  EXPECT_EQ(settle()->installed, 2U);
+  EXPECT_TRUE(programmer->state().failed.empty());
+}
+
 using MarksUnderSafetyRule12 = FlowMarks;
 
 TEST_F(MarksUnderSafetyRule12, GoWhenMainNoLongerOffersTheirNextHop) {

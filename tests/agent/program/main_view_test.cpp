@@ -99,6 +99,18 @@ TEST(MainView, OffersNothingWhereABlackholeIsPreferred) {
   EXPECT_EQ(offers(view, "10.2.2.1"), "123");
 }
 
+// The route is told nothing of it: only its next hop is.
+TEST(MainView, OffersNothingWhereANextHopHasBecomeABlackhole) {
+  MainView view = loaded({by_object("0.0.0.0/0", 10), by_object("10.2.0.0/16", 1)});
+  EXPECT_EQ(offers(view, "10.2.1.1"), "1");
+  KernelNextHop dropping = next_hop(1, 1);
+  dropping.hop.reset();
+  dropping.blackhole = true;
+  EXPECT_NE(view.apply(NextHopEvent{.next_hop = dropping, .removed = false}), Effect::none);
+  EXPECT_EQ(offers(view, "10.2.1.1"), "") << "the default route takes nothing of it";
+  EXPECT_EQ(offers(view, "10.3.1.1"), "23");
+}
+
 TEST(MainView, IgnoresOtherTablesAndTypesOfService) {
   KernelRoute elsewhere = by_object("10.2.0.0/16", 10);
   elsewhere.table = 77;

@@ -129,6 +129,7 @@ class FakeKernel final : public RouteKernel {
   }
   Result<std::vector<ActionFailure>> apply(std::span<const Action> actions) override {
     std::vector<ActionFailure> failures;
+    attempts += actions.empty() ? 0 : 1;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       if ((removals_fail && std::holds_alternative<RemoveRoute>(actions[i])) ||
           (marks_fail && std::holds_alternative<ChangeMarks>(actions[i]))) {
@@ -162,6 +163,7 @@ class FakeKernel final : public RouteKernel {
   bool removals_fail{};
   bool marks_fail{};
   int reads{};
+  int attempts{};
   int resolutions{};
   int probes{};
   std::optional<Error> unable;

@@ -445,6 +445,28 @@ TEST_F(SafetyRule6, AForgottenGatewayIsAskedForAndItsPinKeptUncounted) {
   EXPECT_EQ(kernel.pinned(), 0U);
 }
 
+// A gateway that is asked for each second is no reason to try each second what the kernel refuses.
+TEST_F(ProgrammerOverAFake, WhatIsRefusedIsTriedLessAndLessWhateverElseIsAwaited) {
+  start();
+  programmer->want(plan(1, {{1, "up1"}, {2, "up2"}}));
+  ASSERT_EQ(settle()->installed, 2U);
+  programmer->kernel_changed(NeighbourEvent{
+      .neighbour = {.ifindex = 1, .address = gateway(1), .state = Resolution::failed}});
+  kernel.removals_fail = true;
+  programmer->want(plan(2, {{1, "up1"}}));
+  settle();
+  kernel.resolutions = 0;
+  kernel.attempts = 0;
+  for (const Time end = clock.time + seconds{20}; clock.time < end;) {
+    clock.time = std::max(clock.time, *programmer->next_deadline());
+    settle();
+  }
+  EXPECT_GE(kernel.resolutions, 19);
+  // With each question of the second, and by itself after 0.1, 0.2, 0.4 s and so on up to 10.
+  EXPECT_LE(kernel.attempts, 20 + 8);
+  EXPECT_GE(kernel.attempts, 20 + 6) << "and no question puts that off";
+}
+
 TEST_F(ProgrammerOverAFake, AnEqualPlanIsAcknowledgedAgainWithoutAChange) {
   start();
   programmer->want(plan(1, {{1, "up1"}}));

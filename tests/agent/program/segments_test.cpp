@@ -103,6 +103,39 @@ TEST_F(Segments, LieApartFromPins) {
   EXPECT_TRUE(kernel.done.empty());
 }
 
+// The rules of all ports lead to the table of segments until they are gone.
+TEST_F(Segments, ThatAreConfiguredNoMoreLeaveTheirTableToNoPort) {
+  Link other = kernel.state.links.back();
+  other.index = 10;
+  other.name = "p2";
+  kernel.state.links.push_back(other);
+  const auto pins = [](std::uint64_t generation) {
+    NodePlan plan{.node = "leaf1", .version = {.epoch = 1, .generation = generation}, .pins = {}};
+    for (const char* port : {"p1", "p2"})
+      plan.pins.push_back({.unit = ByPortAndDestination{port, destination(1)},
+                           .target = PortTableRoute{port[1] == '1' ? "up1" : "up2"},
+                           .reason = {}});
+    return plan;
+  };
+  start_as(Role::leaf);
+  programmer->want(pins(1));
+  ASSERT_EQ(settle()->installed, 2U);
+  const SteeringTables before = without_segments(claim(kernel.state, {}, store.kept).ours);
+  kernel.done.clear();
+  start_as(Role::leaf, std::nullopt);
+  programmer->want(pins(2));
+  settle();
+  EXPECT_EQ(programmer->state().installed, 2U);
+  EXPECT_TRUE(programmer->state().failed.empty());
+  EXPECT_EQ(claim(kernel.state, {}, store.kept).ours, before) << "the segments alone are gone";
+  for (const Action& action : kernel.done) {
+    const auto* const route = std::get_if<RemoveRoute>(&action);
+    EXPECT_TRUE(route == nullptr || route->route.destination == kSid);
+    EXPECT_FALSE(std::holds_alternative<AddRoute>(action) ||
+                 std::holds_alternative<MoveRoute>(action));
+  }
+}
+
 // An ASIC takes routes, and leaves what is done with packets for the switch itself to its kernel.
 TEST_F(Segments, OfASwitchAreNotWaitedForInItsAsic) {
   for (Link& link : kernel.state.links)
