@@ -121,9 +121,13 @@ ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
 
   const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
   if (agent_runs(lock)) {
+    // It goes by the ranges that it started with, whatever the configuration says by now.
+    const Result<Ownership> record = ownership.load();
+    const RoutingRanges ranges = record ? record->ranges.value_or(config.routing) : config.routing;
+    kernel.use(ranges);
     const auto patience = std::chrono::steady_clock::now() + kObedience;
     do {
-      const Result<std::size_t> pins = count_pins(kernel, config.routing);
+      const Result<std::size_t> pins = count_pins(kernel, ranges);
       if (!pins)
         return explain(pins.error());
       if (*pins == 0) {
