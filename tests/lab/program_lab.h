@@ -146,10 +146,12 @@ struct Leaf {
   }
   // Of IPv6, whatever family is tested.
   void give_way_to_segments() {
-    for (int s = 1; s <= uplinks; ++s) {
-      at_leaf.add_address(uplink(s), segment_gateway(s, 1), 64);
-      at_beyond.add_address("s" + std::to_string(s), segment_gateway(s, 2), 64);
-    }
+    for (int s = 1; s <= uplinks; ++s)
+      give_way_to_segment(s);
+  }
+  void give_way_to_segment(int s) {
+    at_leaf.add_address(uplink(s), segment_gateway(s, 1), 64);
+    at_beyond.add_address("s" + std::to_string(s), segment_gateway(s, 2), 64);
     must(at_leaf.commit());
     must(at_beyond.commit());
   }

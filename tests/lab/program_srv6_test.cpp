@@ -375,5 +375,54 @@ TEST_P(WrappedPins, SafetyRule5FollowCarrierLossAndReturnOfTheirUplink) {
   }
 }
 
+// What leads to the segment counts, not what `main` offers for the destination.
+TEST_P(WrappedPins, SafetyRule6AreNotHeldByAGatewayOfTheirSegmentThatDoesNotAnswer) {
+  Case c(GetParam());
+  const auto lead_by = [&](int end) {
+    c.leaf.at_leaf.add_route({.destination = Prefix::host(Leaf::segment(1)),
+                              .gateway = Leaf::segment_gateway(1, end),
+                              .device = "up1"});
+    c.leaf.commit();
+  };
+  ASSERT_TRUE(
+      c.agent.installs(plan(1, {pin("p1", "10.2.1.2", "up1"), pin("p1", "10.2.2.2", "up2")})));
+  lead_by(3);  // nobody has this address yet
+  ASSERT_TRUE(c.agent.run_until([&] {
+    const auto now = c.agent.state();
+    return now.installed == 1 && now.failed.size() == 1 &&
+           now.failed[0].reason == "gateway fd00:102:1::3 does not answer";
+  }));
+  EXPECT_EQ(c.agent.state().failed[0].code, Errc::timeout);
+  EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "");
+  EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.2.2"), "up2");
+  c.leaf.at_beyond.add_address("s1", Leaf::segment_gateway(1, 3), 64);
+  must(c.leaf.at_beyond.commit());
+  ASSERT_TRUE(c.agent.run_until([&] { return c.agent.state().installed == 2; }));
+  EXPECT_EQ(c.leaf.pinned_to("p1", "10.2.1.2"), "up1");
+}
+
+TEST_P(WrappedPins, SafetyRule5ATinyBufferUnderTwoThousandForeignChangesEndsInTheRightTables) {
+  Leaf leaf;
+  const TemporaryDirectory state;
+  Agent agent(leaf, state.path(), 8 << 10, {}, config());
+  ASSERT_TRUE(
+      agent.installs(plan(1, {pin("p1", "10.2.1.2", "up1"), pin("p1", "10.2.2.2", "up2")})));
+  // A flood in the middle of which `main` loses its way to the segment of up1, unseen.
+  for (int n = 0; n < 2000; ++n) {
+    leaf.at_leaf.add_route({.destination = net(fmt::format("10.50.{}.{}/32", n / 250, n % 250)),
+                            .nexthop_id = 2,
+                            .protocol = kOther});
+    if (n == 1000)
+      leaf.at_leaf.delete_route({.destination = Prefix::host(Leaf::segment(1)),
+                                 .gateway = Leaf::segment_gateway(1, 2),
+                                 .device = "up1"});
+  }
+  leaf.commit();
+  ASSERT_TRUE(agent.run_until([&] { return agent.state().installed == 1; }));
+  EXPECT_EQ(leaf.pinned_to("p1", "10.2.1.2"), "");
+  EXPECT_EQ(leaf.pinned_to("p1", "10.2.2.2"), "up2");
+  EXPECT_GE(agent.programmer->counters().events_lost, 1U);
+}
+
 }  // namespace
 }  // namespace heddle::lab
