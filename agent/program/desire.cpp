@@ -194,7 +194,7 @@ class Desiring {
     route.next_hop = *id;
     result_.tables.routes.push_back(route);
     if (answers)
-      result_.held.push_back({.pin = position, .route = std::move(route)});
+      result_.held.push_back({.pin = position, .route = route});
   }
 
   void take_marked(std::size_t position, const Pin& pin) {

@@ -237,7 +237,8 @@ TEST_P(Segments, TellSendersOfTheRoomThatIsLeft) {
   ASSERT_TRUE(host1.agent->installs(by_spine(2)));
   open_sockets(chain);
   const bool v4 = GetParam() == Family::v4;
-  const int always = v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+  static_assert(IP_PMTUDISC_DO == IPV6_PMTUDISC_DO);
+  const int always = IP_PMTUDISC_DO;
   ASSERT_EQ(::setsockopt(sender_, v4 ? IPPROTO_IP : IPPROTO_IPV6,
                          v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &always, sizeof always),
             0);
