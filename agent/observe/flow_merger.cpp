@@ -107,7 +107,7 @@ Result<FlowReading> FlowMerger::merge(Result<FlowReading> wire, const RdmaView& 
                             .local_qpn = pair.qpn,
                             .pid = pair.pid,
                             .peer = pair.origin,
-                            .unobservable = !pair.bytes || rests,
+                            .unobservable = !pair.bytes || pair.unseen || rests,
                             .seen_by = kName});
   }
   merged.rdma_ports = rdma.ports;

@@ -32,9 +32,8 @@ struct Tables {
     }
     std::ranges::sort(services);
     for (const QpCounter& counter : look.counters) {
-      // One that several queue pairs share says nothing of one of them.
-      if (!counter.automatic && counter.qpns.size() == 1)
-        counters.emplace(Key{counter.device, counter.qpns.front()}, &counter);
+      for (const std::uint32_t qpn : counter.qpns)
+        counters.emplace(Key{counter.device, qpn}, &counter);
     }
     for (const RdmaAddress& address : look.addresses)
       addresses[Key{address.device, address.port}].push_back(&address);
@@ -114,16 +113,35 @@ void resolve_peer(KnownQueuePair& known, const QueuePair& pair,
   }
 }
 
-void count(KnownQueuePair& known, const QpCounter& counter) {
-  for (const NamedCount& value : counter.values) {
-    if (value.name == "rdma_tx_bytes")
-      known.bytes = Bytes{value.value};
-    if (value.name == "rdma_tx_packets")
-      known.packets = value.value;
-  }
-}
-
 }  // namespace
+
+void RdmaInventory::count(Incarnation& incarnation, const QpCounter* counter, bool all_read,
+                          KnownQueuePair& known) {
+  if (counter != nullptr || all_read) {
+    // One that several queue pairs share says nothing of one of them.
+    const bool alone = counter != nullptr && !counter->automatic && counter->qpns.size() == 1;
+    // Somebody else bound it before we looked, or an agent that was killed did: what it has counted
+    // until now was sent in no interval of ours.
+    known.unseen = alone && !incarnation.bare && incarnation.counter != counter->id;
+    incarnation.bare = counter == nullptr;
+    incarnation.counter.reset();
+    incarnation.bytes.reset();
+    incarnation.packets = 0;
+    if (alone) {
+      incarnation.counter = counter->id;
+      for (const NamedCount& value : counter->values) {
+        if (value.name == "rdma_tx_bytes")
+          incarnation.bytes = Bytes{value.value};
+        if (value.name == "rdma_tx_packets")
+          incarnation.packets = value.value;
+      }
+    }
+  } else {
+    known.unseen = true;
+  }
+  known.bytes = incarnation.bytes;
+  known.packets = incarnation.packets;
+}
 
 void RdmaInventory::connected(std::span<const QpConnection> connections) {
   for (const QpConnection& connection : connections) {
@@ -133,8 +151,8 @@ void RdmaInventory::connected(std::span<const QpConnection> connections) {
   }
 }
 
-const RdmaInventory::Incarnation& RdmaInventory::incarnation(const PairKey& key,
-                                                             const QueuePair& pair, Time now) {
+RdmaInventory::Incarnation& RdmaInventory::incarnation(const PairKey& key, const QueuePair& pair,
+                                                       Time now) {
   const auto [entry, is_new] = pairs_.try_emplace(key);
   Incarnation& known = entry->second;
   const std::uint32_t remote = pair.remote_qpn.value_or(0);
@@ -173,7 +191,7 @@ RdmaView RdmaInventory::update(const RdmaLook& look, Time now) {
     if (device == tables.devices.end() || !pair.remote_qpn)
       continue;
     const PairKey key{{device->second->node_guid, pair.device}, pair.qpn};
-    const Incarnation& incarnation = this->incarnation(key, pair, now);
+    Incarnation& incarnation = this->incarnation(key, pair, now);
     KnownQueuePair known{.device = pair.device,
                          .qpn = pair.qpn,
                          .remote_qpn = *pair.remote_qpn,
@@ -190,8 +208,8 @@ RdmaView RdmaInventory::update(const RdmaLook& look, Time now) {
         own != tables.addresses.end())
       known.addresses = by_likelihood(own->second);
     resolve_peer(known, pair, incarnation.connection, tables);
-    if (const QpCounter* counter = Tables::find(tables.counters, {pair.device, pair.qpn}))
-      count(known, *counter);
+    count(incarnation, Tables::find(tables.counters, {pair.device, pair.qpn}),
+          std::ranges::find(look.uncounted, pair.device) == look.uncounted.end(), known);
     view.queue_pairs.push_back(std::move(known));
   }
   // What an incomplete look did not find may still be there, and would count as new when it is

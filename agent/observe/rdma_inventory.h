@@ -35,8 +35,11 @@ struct KnownQueuePair {
   PeerOrigin origin{};          // of the peer
   std::uint16_t source_port{};  // UDP
   Time first_seen;
-  std::optional<Bytes> bytes;  // what it sent, if it has a counter of its own
+  std::optional<Bytes> bytes;  // what its counter says, if it has one of its own
   std::uint64_t packets{};
+  // It may have sent since the look before, and how much is not known: its counter was not read,
+  // and these are what it said last; or it is read for the first time and has counted before.
+  bool unseen{};
 };
 
 struct RdmaView {
@@ -62,6 +65,11 @@ class RdmaInventory {
     Time first_seen;
     std::optional<QpConnection> connection;
     std::uint64_t look{};  // the last one that found it
+    // It was seen without any counter: the one that it is given later begins with zero.
+    bool bare{};
+    std::optional<std::uint32_t> counter{};  // that counts for it alone, and what that said last
+    std::optional<Bytes> bytes{};
+    std::uint64_t packets{};
   };
   struct PairHash {
     std::size_t operator()(const PairKey& key) const noexcept {
@@ -70,7 +78,10 @@ class RdmaInventory {
     }
   };
 
-  const Incarnation& incarnation(const PairKey& key, const QueuePair& pair, Time now);
+  Incarnation& incarnation(const PairKey& key, const QueuePair& pair, Time now);
+  // `counter`: the one that counts for it, alone or not; none if none was read.
+  static void count(Incarnation& incarnation, const QpCounter* counter, bool all_read,
+                    KnownQueuePair& known);
   void note_devices(const RdmaLook& look, std::vector<RdmaPortReading>& ports);
 
   std::unordered_map<PairKey, Incarnation, PairHash> pairs_;

@@ -34,7 +34,8 @@ struct FlowCounter {
   std::string label{};         // what the process works for: "slurm:1234.0"; empty: not known
   std::string label_origin{};  // where that was read: "cgroup"
   PeerOrigin peer{};
-  // Its queue pair is there, but nothing here sees what it sends: bytes and packets mean nothing.
+  // Its queue pair is there, but nothing saw what it has sent since the last reading: bytes and
+  // packets are only what the next reading that sees something goes on from.
   bool unobservable{};
   std::string seen_by{};  // which of several sources; empty: the reading's
 

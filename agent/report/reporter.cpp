@@ -1,5 +1,6 @@
 #include "agent/report/reporter.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace heddle {
@@ -9,6 +10,8 @@ namespace {
 // fifth of a report: the low octets of a time in these steps are zero, and take no room on the
 // wire.
 constexpr Duration kFirstSeenStep{1 << 29};
+// Subflows that are remembered although readings with gaps do not name them.
+constexpr std::size_t kMostHidden = 65'536;
 
 }  // namespace
 
@@ -49,7 +52,10 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
         beginning.wall = first_seen - first_seen.time_since_epoch() % kFirstSeenStep;
       }
     }
-    if (other || went_back) {
+    if (flow.unobservable) {
+      before.bytes = flow.bytes;
+      before.packets = flow.packets;
+    } else if (other || went_back) {
       before.bytes = {};
       before.packets = 0;
     }
@@ -83,11 +89,17 @@ Report Reporter::report(Time now, WallTime wall, const Result<FlowReading>& read
   report.queue_pairs.reserve(reading->queue_pairs.size());
   for (const OpenPair& open : reading->queue_pairs)
     report.queue_pairs.push_back(open.pair);
-  forget_unread();
+  forget_unread(reading->gap);
   return report;
 }
 
-void Reporter::forget_unread() {
+void Reporter::forget_unread(bool gap) {
+  // What a gap has hidden counts on: taken for new when it is seen again, all that it ever sent
+  // would be of one interval.
+  const auto hidden = std::ranges::count_if(
+      previous_, [this](const auto& entry) { return entry.second.round != round_; });
+  if (gap && static_cast<std::size_t>(hidden) <= kMostHidden)
+    return;
   std::erase_if(previous_, [this](const auto& entry) {
     const bool unread = entry.second.round != round_;
     if (unread && --entry.second.beginning->ports == 0)

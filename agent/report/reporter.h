@@ -45,7 +45,7 @@ class Reporter {
     std::uint64_t round{};
   };
 
-  void forget_unread();
+  void forget_unread(bool gap);
 
   std::unordered_map<PortSubflowKey, Previous, SubflowKeyHash> previous_;
   std::unordered_map<SubflowKey, Beginning, SubflowKeyHash> beginnings_;

@@ -190,6 +190,43 @@ TEST(SafetyRule7, ASubflowFirstSeenInAGapIsOnlyALowerBound) {
   EXPECT_TRUE(report.flows[0].reset);
 }
 
+// What the gap hid is not forgotten, or its whole count would be one interval's when it is seen
+// again: 500 bytes in 2 s.
+TEST(SafetyRule7, ASubflowThatAGapHidGoesOnFromWhatWasReportedOfIt) {
+  Reporter reporter{kStart, true};
+  const Report first = reporter.report(kStart + seconds(1), kWall, reading({flow(9000, 90)}), {});
+  EXPECT_TRUE(reporter.report(kStart + seconds(2), kWall, reading({}, true), {}).flows.empty());
+  const Report again = reporter.report(kStart + seconds(3), kWall, reading({flow(9500, 95)}), {});
+  ASSERT_EQ(again.flows.size(), 1U);
+  EXPECT_EQ(again.flows[0].bytes, 500_bytes);
+  EXPECT_EQ(again.flows[0].packets, 5U);
+  EXPECT_FALSE(again.flows[0].reset);
+  EXPECT_EQ(again.flows[0].key, first.flows.at(0).key);
+}
+
+// Gaps without end do not make memory without end: each hides 10,000 more.
+TEST(Reporter, DoesNotRememberWithoutLimitWhatGapsHide) {
+  Reporter reporter{kStart, true};
+  std::vector<FlowCounter> flows;
+  const auto hide = [&](int second, std::uint8_t address) {
+    flows.clear();
+    for (std::uint32_t i = 0; i < 10'000; ++i) {
+      FlowCounter one = flow(1000, 10);
+      one.source = IpAddress::v4(10, 1, 1, address);
+      one.dest_qpn = i;
+      flows.push_back(std::move(one));
+    }
+    reporter.report(kStart + seconds(second), kWall, reading(flows, true), {});
+  };
+  hide(1, 1);
+  const std::vector<FlowCounter> oldest = flows;
+  for (int i = 2; i <= 8; ++i)
+    hide(i, static_cast<std::uint8_t>(i));
+  const Report again = reporter.report(kStart + seconds(9), kWall, reading(oldest, true), {});
+  ASSERT_EQ(again.flows.size(), oldest.size()) << "forgotten, hence new";
+  EXPECT_TRUE(again.flows[0].reset) << "a lower bound";
+}
+
 TEST(SafetyRule7, WhatAQueuePairSendsUnseenIsUnobservableAndNotZero) {
   Reporter reporter{kStart, false};
   FlowCounter pair = flow(0, 0);
