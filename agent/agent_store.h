@@ -27,7 +27,8 @@ class AgentStore {
   virtual Result<void> save_plan(const NodePlan& plan) = 0;
   virtual Result<void> extend_lease(Time deadline) = 0;
 
-  // The off switch of this machine, which others set too.
+  // The off switch of this machine, which others set too. An error of the latter two: not kept;
+  // what holds all the same, disabled() says.
   virtual bool disabled() const = 0;
   virtual std::string disabled_by() const = 0;
   virtual Result<void> disable(const std::string& by) = 0;

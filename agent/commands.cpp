@@ -113,18 +113,21 @@ ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const Age
   return flush_and_print(kernel, ownership, config.routing, FlushScope::everything);
 }
 
-ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
-                         const AgentConfig& config) {
-  DisableSwitch off_switch(config.state_dir.string());
-  if (const Result<void> turned = off_switch.disable("heddle-agent disable"); !turned)
-    return explain(turned.error());
+namespace {
 
+// What is still to be done once the switch is turned as far as that goes.
+ExitCode remove_pins(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                     const DisableSwitch& off_switch, const Result<void>& kept) {
+  // An agent that runs goes by the ranges that it started with, whatever the configuration says
+  // now.
+  const Result<Ownership> record = ownership.load();
+  const RoutingRanges ranges = record ? record->ranges.value_or(config.routing) : config.routing;
+  kernel.use(ranges);
   const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
   if (agent_runs(lock)) {
-    // It goes by the ranges that it started with, whatever the configuration says by now.
-    const Result<Ownership> record = ownership.load();
-    const RoutingRanges ranges = record ? record->ranges.value_or(config.routing) : config.routing;
-    kernel.use(ranges);
+    // It would put its pins back.
+    if (!off_switch.disabled())
+      return explain(kept.error());
     const auto patience = std::chrono::steady_clock::now() + kObedience;
     do {
       const Result<std::size_t> pins = count_pins(kernel, ranges);
@@ -141,13 +144,33 @@ ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
     return explain(lock.error());
   }
   const ExitCode flushed = flush_and_print(kernel, ownership, config.routing, FlushScope::pins);
-  if (flushed == kOk)
+  if (flushed == kOk) {
     fmt::print("disabled\n");
+  } else if (const auto pins = count_pins(kernel, ranges); pins && *pins == 0) {
+    // The record, on the same disk, names what is gone, which does no harm.
+    fmt::print("no pin is left\n");
+  }
   return flushed;
 }
 
+}  // namespace
+
+ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
+                         const AgentConfig& config) {
+  DisableSwitch off_switch(config.state_dir.string(), config.run_dir.string());
+  const Result<void> kept = off_switch.disable("heddle-agent disable");
+  const ExitCode removed = remove_pins(kernel, ownership, config, off_switch, kept);
+  if (kept)
+    return removed;
+  fmt::print(stderr, "heddle-agent: the switch is not kept, {}: {}\n",
+             off_switch.disabled() ? "and holds until a reboot"
+                                   : "and an agent that is started will program",
+             kept.error().message);
+  return removed == kOk ? kFailed : removed;
+}
+
 ExitCode enable_command(const AgentConfig& config) {
-  DisableSwitch off_switch(config.state_dir.string());
+  DisableSwitch off_switch(config.state_dir.string(), config.run_dir.string());
   if (const Result<void> turned = off_switch.enable(); !turned)
     return explain(turned.error());
   fmt::print("enabled\n");

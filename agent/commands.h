@@ -41,7 +41,8 @@ ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const Age
                        const FilterSweep& sweep);
 
 // Turns the off switch and comes back when a read back shows no pin of ours, with or without a
-// running agent, which gets a few seconds to take them away by itself.
+// running agent, which gets a few seconds to take them away by itself. A switch that a full or
+// read-only disk does not keep is a failure after all that, and not instead of it.
 ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config);
 ExitCode enable_command(const AgentConfig& config);
 

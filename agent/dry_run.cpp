@@ -75,7 +75,7 @@ std::string remark_on_lease(const AgentConfig& config, const std::string& boot_i
 Result<DryRun> dry_run(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
                        const std::string& boot_id, const Clock& clock) {
   DryRun run;
-  const DisableSwitch off_switch(config.state_dir.string());
+  const DisableSwitch off_switch(config.state_dir.string(), config.run_dir.string());
   const Result<NodePlan> plan = load_plan(config.state_dir);
   if (!plan && plan.error().code != Errc::not_found)
     return tl::unexpected(plan.error());

@@ -38,7 +38,7 @@ FileStore::FileStore(std::filesystem::path state_dir, std::filesystem::path run_
     : state_dir_(std::move(state_dir)),
       run_dir_(std::move(run_dir)),
       boot_id_(std::move(boot_id)),
-      switch_(state_dir_.string()),
+      switch_(state_dir_.string(), run_dir_.string()),
       lease_(run_dir_.string(), boot_id_) {}
 
 StoredState FileStore::load() {

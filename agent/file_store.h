@@ -1,5 +1,6 @@
 // The agent's memory in files: the plan and the highest version in the state directory, the off
-// switch beside them, the lease in the run directory. Files are replaced by rename, so a crash
+// switch beside them, the lease in the run directory, and there what of the switch has no other
+// place (disable_switch.h). Files are replaced by rename, so a crash
 // leaves the old or the new one. The epoch and the off switch outlive a loss of power. One thread.
 #pragma once
 

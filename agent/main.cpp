@@ -44,6 +44,7 @@
 #include "agent/observe/rdma_socket.h"
 #include "agent/observe/tc_bpf_source.h"
 #include "agent/probe_command.h"
+#include "agent/program/disable_switch.h"
 #include "agent/program/enforcer.h"
 #include "agent/program/guard.h"
 #include "agent/program/lease.h"
@@ -244,6 +245,16 @@ int run(const AgentConfig& config, const std::filesystem::path& file, const std:
       });
   if (!switch_watch)
     return explain(switch_watch.error());
+  // The lease is renewed here all the time; no name: notifications were lost.
+  const Result<EventSource> volatile_switch_watch =
+      events.on_change(config.run_dir, [&](std::string_view name) {
+        if (!name.empty() && name != DisableSwitch::kFile)
+          return;
+        agent.switch_turned();
+        step();
+      });
+  if (!volatile_switch_watch)
+    return explain(volatile_switch_watch.error());
   if (const Result<bool> watchdog = events.enable_watchdog(); !watchdog)
     log_warning("no watchdog: {}", watchdog.error().message);
 

@@ -225,7 +225,7 @@ void Session::on(Time, const Switch& change) {
     log_error("the off switch cannot be kept: {}", kept.error().message);
   log_warning("heddle is {} on this node by {}", change.enable ? "enabled" : "disabled", change.by);
   off_until_restart_.reset();
-  if (!change.enable && !kept)
+  if (!change.enable && !kept && !store_.disabled())
     off_until_restart_ = change.by;
   read_switch();
   owes_acknowledgement_ = true;

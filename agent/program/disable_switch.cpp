@@ -3,16 +3,25 @@
 #include "agent/program/files.h"
 
 namespace heddle {
+namespace {
 
-DisableSwitch::DisableSwitch(std::string state_dir) : path_(std::move(state_dir) + "/disabled") {}
-
-bool DisableSwitch::disabled() const {
-  const auto content = read_small_file(path_);
+bool present(const Result<std::string>& content) {
   return content || content.error().code != Errc::not_found;
 }
 
+}  // namespace
+
+DisableSwitch::DisableSwitch(const std::string& state_dir, const std::string& run_dir)
+    : kept_(state_dir + "/" + kFile), until_reboot_(run_dir + "/" + kFile) {}
+
+bool DisableSwitch::disabled() const {
+  return present(read_small_file(kept_)) || present(read_small_file(until_reboot_));
+}
+
 std::string DisableSwitch::by() const {
-  auto content = read_small_file(path_);
+  auto content = read_small_file(kept_);
+  if (!present(content))
+    content = read_small_file(until_reboot_);
   if (!content)
     return content.error().code == Errc::not_found ? std::string{} : content.error().message;
   while (!content->empty() && content->back() == '\n')
@@ -21,11 +30,20 @@ std::string DisableSwitch::by() const {
 }
 
 Result<void> DisableSwitch::disable(const std::string& by) {
-  return replace_file(path_, by + "\n", Outlives::power);
+  Result<void> kept = replace_file(kept_, by + "\n", Outlives::power);
+  // Why it is not kept is what there is to say; whether this has helped, disabled() tells.
+  if (!kept)
+    (void)replace_file(until_reboot_, by + "\n");
+  return kept;
 }
 
 Result<void> DisableSwitch::enable() {
-  return remove_file(path_);
+  Result<void> removed = remove_file(until_reboot_);
+  // A read-only disk refuses to remove even what is not there.
+  if (!present(read_small_file(kept_)))
+    return removed;
+  Result<void> removed_kept = remove_file(kept_);
+  return removed ? removed_kept : removed;
 }
 
 }  // namespace heddle

@@ -28,7 +28,7 @@ class HandClock final : public Clock {
   Time time{std::chrono::seconds(1000)};
 };
 
-class FakeKernel final : public RouteKernel, public PortSource {
+class FakeKernel : public RouteKernel, public PortSource {
  public:
   static constexpr std::uint32_t kHostPort = 1, kUp1 = 2, kUp2 = 3, kMain = 254;
 
@@ -168,7 +168,7 @@ class FakeKernel final : public RouteKernel, public PortSource {
   }
 };
 
-class FakeRecord final : public OwnershipStore {
+class FakeRecord : public OwnershipStore {
  public:
   Result<Ownership> load() override { return record; }
   Result<void> save(const Ownership& ownership) override {

@@ -181,21 +181,38 @@ TEST_F(LeaseFile, TellsAMissingFromADamagedOne) {
   }
 }
 
-using Switch = Files;
+class Switch : public Files {
+ protected:
+  Switch() : run(directory + "/run") { std::filesystem::create_directory(run); }
+  DisableSwitch off_switch() const { return {directory, run}; }
+  std::string run;
+};
 
 TEST_F(Switch, SurvivesItsObjectAndSaysWhoTurnedItOff) {
-  EXPECT_FALSE(DisableSwitch(directory).disabled());
-  ASSERT_TRUE(DisableSwitch(directory).disable("root on leaf1"));
-  EXPECT_TRUE(DisableSwitch(directory).disabled());
-  EXPECT_EQ(DisableSwitch(directory).by(), "root on leaf1");
-  ASSERT_TRUE(DisableSwitch(directory).enable());
-  ASSERT_TRUE(DisableSwitch(directory).enable());
-  EXPECT_FALSE(DisableSwitch(directory).disabled());
+  EXPECT_FALSE(off_switch().disabled());
+  ASSERT_TRUE(off_switch().disable("root on leaf1"));
+  EXPECT_TRUE(off_switch().disabled());
+  EXPECT_EQ(off_switch().by(), "root on leaf1");
+  ASSERT_TRUE(off_switch().enable());
+  ASSERT_TRUE(off_switch().enable());
+  EXPECT_FALSE(off_switch().disabled());
 }
 
 TEST_F(Switch, IsOffWhenItCannotBeLookedAt) {
   std::filesystem::create_directory(directory + "/disabled");
-  EXPECT_TRUE(DisableSwitch(directory).disabled());
+  EXPECT_TRUE(off_switch().disabled());
+}
+
+// As on a full or read-only disk; the other directory is in memory and goes with a reboot.
+TEST_F(Switch, HoldsUntilARebootWhereItCannotBeKept) {
+  DisableSwitch lost(directory + "/nowhere", run);
+  EXPECT_FALSE(lost.disable("root on leaf1")) << "not kept";
+  EXPECT_TRUE(lost.disabled());
+  EXPECT_EQ(lost.by(), "root on leaf1");
+  EXPECT_TRUE(off_switch().disabled()) << "also when the disk is back";
+  ASSERT_TRUE(off_switch().disable("root on leaf1"));
+  ASSERT_TRUE(off_switch().enable());
+  EXPECT_FALSE(lost.disabled()) << "both";
 }
 
 using Lock = Files;
