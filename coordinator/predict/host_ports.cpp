@@ -27,14 +27,17 @@ void HostPorts::add(const std::string& node, const Report& report) {
   // Only this node's own, as reports of many nodes come each second.
   const auto known_before = take(ports_, node);
   const auto before = take(before_, node);
+  // Interfaces are read for each report. Where flows could not be, its interval is longer than
+  // that: it goes on from the last reading of flows.
+  const Time read = report.begin + report.length;
   for (const PortStatus& port : report.ports) {
     const std::pair key{node, port.name};
     HostPort& known = ports_[key];
     // A counter that went back was reset: what was sent is not known.
     if (const auto last = before.find(key);
-        last != before.end() && last->second <= port.tx_bytes && !report.gap)
-      known.sent = rate_of(port.tx_bytes - last->second, report.length);
-    before_[key] = port.tx_bytes;
+        last != before.end() && last->second.bytes <= port.tx_bytes && !report.gap)
+      known.sent = rate_of(port.tx_bytes - last->second.bytes, read - last->second.read);
+    before_[key] = {.bytes = port.tx_bytes, .read = read};
     known.counts = port.counts;
     known.length = report.length;
   }

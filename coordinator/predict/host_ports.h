@@ -38,8 +38,14 @@ class HostPorts {
   const std::map<std::pair<std::string, std::string>, HostPort>& ports() const { return ports_; }
 
  private:
+  // What an interface had sent when it was read last, and when that was by the sender's clock.
+  struct Sent {
+    std::uint64_t bytes{};
+    Time read;
+  };
+
   std::map<std::pair<std::string, std::string>, HostPort> ports_;
-  std::map<std::pair<std::string, std::string>, std::uint64_t> before_;  // interfaces' counters
+  std::map<std::pair<std::string, std::string>, Sent> before_;
 };
 
 }  // namespace heddle

@@ -112,7 +112,9 @@ void LinkTable::count(const std::string& node, const Report& report) {
   const std::optional<LeafId> leaf = topology_.find_leaf(node);
   if (!leaf || report.length <= Duration::zero())
     return;
-  const double seconds = std::chrono::duration<double>(report.length).count();
+  // Ports are read for each report. Where flows could not be, its interval is longer than that: it
+  // goes on from the last reading of flows.
+  const Time read = report.begin + report.length;
   for (const PortStatus& port : report.ports) {
     const auto links = links_at(topology_, *leaf, port.name);
     if (!links)
@@ -122,13 +124,14 @@ void LinkTable::count(const std::string& node, const Report& report) {
     Counter& before = counter.first->second;
     const auto rate = [&](std::uint64_t now, std::uint64_t then) -> std::optional<Rate> {
       // A counter that went back is a reset, a missing report makes the interval unknown.
-      if (first || report.number != before.report + 1 || now < then)
+      if (first || report.number != before.report + 1 || now < then || read <= before.read)
         return std::nullopt;
+      const double seconds = std::chrono::duration<double>(read - before.read).count();
       return Rate{static_cast<double>(now - then) * 8.0 / seconds};
     };
     rates_[links->first.value] = rate(port.tx_bytes, before.tx);
     rates_[links->second.value] = rate(port.rx_bytes, before.rx);
-    before = {.tx = port.tx_bytes, .rx = port.rx_bytes, .report = report.number};
+    before = {.tx = port.tx_bytes, .rx = port.rx_bytes, .report = report.number, .read = read};
   }
 }
 

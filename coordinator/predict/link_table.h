@@ -42,6 +42,7 @@ class LinkTable {
     std::uint64_t tx{};
     std::uint64_t rx{};
     std::uint64_t report{};
+    Time read;  // of the sender
   };
 
   const std::vector<LeafId>& leaves_behind(const Prefix& prefix);

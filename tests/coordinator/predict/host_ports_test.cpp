@@ -9,8 +9,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Report report(std::uint64_t tx_bytes, std::vector<PortCount> counts, bool hidden = false) {
-  Report result = testing::report_of(1, Time{}, 2s, {}, {{"eth0", true, tx_bytes, 0}});
+// One that begins so many seconds after the first.
+Report report(std::uint64_t tx_bytes, std::vector<PortCount> counts, bool hidden = false,
+              std::chrono::seconds begin = 0s) {
+  Report result = testing::report_of(1, Time{begin}, 2s, {}, {{"eth0", true, tx_bytes, 0}});
   result.rdma_ports = {{"mlx5_0", 1, "eth0", 7, hidden, std::move(counts)}};
   return result;
 }
@@ -24,10 +26,23 @@ TEST(HostPorts, CountByTheInterfaceWhereRdmaDoesNot) {
   HostPorts ports;
   ports.add("h1-1", report(5'000, {}));
   EXPECT_FALSE(eth0(ports).sent) << "not before two reports";
-  ports.add("h1-1", report(6'000, {}));
+  ports.add("h1-1", report(6'000, {}, false, 2s));
   EXPECT_EQ(eth0(ports).sent, Rate{4'000});
   EXPECT_FALSE(eth0(ports).by_rdma);
   EXPECT_EQ(eth0(ports).device, "mlx5_0");
+}
+
+// A reading of flows failed after 2 s, so that the next report is of 4 s; interfaces were read all
+// the same, the last time 2 s before: 1,000 octets in that time.
+TEST(SafetyRule7, AHostPortsRateIsOfTheTimeSinceItWasRead) {
+  HostPorts ports;
+  Report failed = report(5'000, {});
+  failed.gap = true;
+  ports.add("h1-1", failed);
+  Report both = report(6'000, {});
+  both.length = 4s;
+  ports.add("h1-1", both);
+  EXPECT_EQ(eth0(ports).sent, Rate{4'000});
 }
 
 TEST(HostPorts, CountByRdmaWhereItCounts) {
@@ -56,7 +71,7 @@ TEST(HostPorts, KeepNodesApart) {
   HostPorts ports;
   ports.add("h1-1", report(5'000, {}));
   ports.add("h1-2", report(1, {}));
-  ports.add("h1-1", report(6'000, {}));
+  ports.add("h1-1", report(6'000, {}, false, 2s));
   EXPECT_EQ(eth0(ports).sent, Rate{4'000});
 }
 

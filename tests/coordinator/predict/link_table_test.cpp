@@ -87,7 +87,7 @@ TEST_F(LinkTableTest, DoesNotListenToHostsAboutLinks) {
 // 1,000,000 bytes in half a second are 16 Mbit/s; what leaves the leaf is the uplink's load.
 TEST_F(LinkTableTest, TakesRatesFromDifferencesOfCounters) {
   const auto report = [](std::uint64_t number, std::uint64_t tx, std::uint64_t rx) {
-    return testing::report_of(number, {}, 500ms, {}, {{"up1", true, tx, rx}});
+    return testing::report_of(number, Time{500ms * number}, 500ms, {}, {{"up1", true, tx, rx}});
   };
   const LinkId up = topology.uplink(cable("leaf1", "up1"));
   const LinkId down = topology.downlink(cable("leaf1", "up1"));
@@ -98,9 +98,29 @@ TEST_F(LinkTableTest, TakesRatesFromDifferencesOfCounters) {
   EXPECT_DOUBLE_EQ(links.rate(down)->bits_per_second, 0.0);
 }
 
+// The flows of a leaf that can see none are not read, so its intervals grow: 1 s, 2 s, ... 5 s; its
+// ports are read each second, and send 1,000,000 bytes in each. The last one reads flows as well.
+TEST_F(LinkTableTest, SafetyRule7ALeafThatSeesNoFlowsSeesItsLinksRates) {
+  const LinkId up = topology.uplink(cable("leaf1", "up1"));
+  const LinkId down = topology.downlink(cable("leaf1", "up1"));
+  for (std::uint64_t number = 1; number <= 5; ++number) {
+    Report report = testing::report_of(number, Time{7s}, 1s * number, {},
+                                       {{"up1", true, 1'000'000 * number, 500'000 * number}});
+    report.gap = number < 5;
+    links.count("leaf1", report);
+    ASSERT_EQ(links.rate(up).has_value(), number > 1);
+    if (number > 1) {
+      EXPECT_DOUBLE_EQ(links.rate(up)->bits_per_second, 8e6) << "report " << number;
+      EXPECT_DOUBLE_EQ(links.rate(down)->bits_per_second, 4e6) << "report " << number;
+    }
+  }
+  links.count("leaf1", testing::report_of(6, Time{12s}, 1s, {}, {{"up1", true, 6'000'000, 0}}));
+  EXPECT_DOUBLE_EQ(links.rate(up)->bits_per_second, 8e6);
+}
+
 TEST_F(LinkTableTest, SafetyRule7AResetOrALostReportMakesARateUnknown) {
   const auto report = [](std::uint64_t number, std::uint64_t tx) {
-    return testing::report_of(number, {}, 500ms, {}, {{"up1", true, tx, 0}});
+    return testing::report_of(number, Time{500ms * number}, 500ms, {}, {{"up1", true, tx, 0}});
   };
   const LinkId up = topology.uplink(cable("leaf1", "up1"));
   links.count("leaf1", report(1, 1000));

@@ -170,6 +170,7 @@ TEST_F(AnswersTest, SafetyRule7ShowAQueuePairWhoseBytesNobodySees) {
   Report report = testing::report_of(1, Time(98s), 1s, {pair}, {{"eth0", true, 1000, 0}});
   flows.add("h1-1", report, Time(99s));
   report.number = 2;
+  report.begin = Time(99s);
   report.ports[0].tx_bytes = 2'001'000;
   flows.add("h1-1", report, Time(100s));
   const json answer = json::parse(flows_json(view()));
