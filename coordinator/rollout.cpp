@@ -115,10 +115,10 @@ RolloutSight Coordinator::rollout_sight() const {
   sight.measures.jobs = measure_jobs(flows_, prediction_, needed, rollout_.since(), now);
   for (const PredictedJob& job : prediction_.jobs)
     for (const std::string& host : job.hosts)
-      sight.measures.hosts[host] = errors_.rates(host, rollout_.since());
+      sight.measures.hosts[host] = errors_.rates(host, rollout_.since(), now);
   const Measures& before = rollout_.state().baseline;
   for (const auto& [host, rates] : before.hosts)
-    sight.measures.hosts[host] = errors_.rates(host, rollout_.since());
+    sight.measures.hosts[host] = errors_.rates(host, rollout_.since(), now);
   sight.measures.remains = remains_of(flows_, prediction_, before.jobs, rollout_.since());
   for (const auto& [name, job] : before.jobs)
     for (const std::string& node : job.seen_by)

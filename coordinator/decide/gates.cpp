@@ -127,13 +127,13 @@ Gate judge_iterations(const GateConfig& config, const Measures& before, const Me
 }
 
 Gate judge_errors(std::string name, const GateConfig& config, const Measures& before,
-                  const Measures& now, std::optional<double> ErrorRates::*counter) {
+                  const Measures& now, std::optional<double> ErrorRates::*rate,
+                  std::uint32_t ErrorRates::*counters) {
   Findings findings(std::move(name));
   for (const auto& [host, was] : before.hosts) {
     const auto is = now.hosts.find(host);
-    const std::optional<double> then = was.*counter;
-    const std::optional<double> present =
-        is == now.hosts.end() ? std::nullopt : is->second.*counter;
+    const std::optional<double> then = was.*rate;
+    const std::optional<double> present = is == now.hosts.end() ? std::nullopt : is->second.*rate;
     if (!then || !present) {
       findings.blind(host);
       continue;
@@ -141,6 +141,9 @@ Gate judge_errors(std::string name, const GateConfig& config, const Measures& be
     std::string what = fmt::format("{}: {:.1f} /s before, {:.1f} /s now", host, *then, *present);
     if (*present > *then + config.errors_per_s)
       findings.bad(fmt::format("{} ({:.1f} /s more allowed)", what, config.errors_per_s));
+    else if (is->second.*counters < was.*counters)
+      findings.blind(fmt::format("{}, of which {} of {} counters can be read", host,
+                                 is->second.*counters, was.*counters));
     else
       findings.good(*present - *then, std::move(what));
   }
@@ -261,8 +264,10 @@ const char* to_string(Verdict verdict) {
 std::vector<Gate> judge_traffic(const GateConfig& config, const Measures& before,
                                 const Measures& now) {
   return {judge_efficiency(config, before, now), judge_iterations(config, before, now),
-          judge_errors("retransmissions", config, before, now, &ErrorRates::retransmissions),
-          judge_errors("out-of-sequence", config, before, now, &ErrorRates::out_of_sequence)};
+          judge_errors("retransmissions", config, before, now, &ErrorRates::retransmissions,
+                       &ErrorRates::retransmission_counters),
+          judge_errors("out-of-sequence", config, before, now, &ErrorRates::out_of_sequence,
+                       &ErrorRates::sequence_counters)};
 }
 
 }  // namespace heddle

@@ -11,6 +11,7 @@ constexpr std::uint64_t kMeanIntervals = 16;  // over which the pauses between i
 constexpr int kLeastIterations = 10;          // in a mean, so that a part of one does not count
 constexpr std::uint64_t kBurstIntervals = 4;  // few, so that a change is seen at once
 constexpr std::size_t kSamples = 64;
+constexpr int kErrorsLate = 3;  // readings that may fail before errors are not known any more
 
 struct Rates {
   std::optional<double> in_bursts;
@@ -200,12 +201,11 @@ void ErrorWatch::add(const std::string& node, const Report& report, Time now) {
   Duration length = report.length;
   for (const RdmaPortCounts& port : report.rdma_ports)
     length = std::max(length, port.length);
-  Sample sample{.begin = now - length,
-                .length = length,
-                .retransmissions = std::nullopt,
-                .out_of_sequence = std::nullopt};
-  const auto count = [](std::optional<std::uint64_t>& sum, std::uint64_t value) {
-    sum = sum.value_or(0) + value;
+  Sample sample{
+      .begin = now - length, .length = length, .retransmissions = {}, .out_of_sequence = {}};
+  const auto count = [](Sum& sum, std::uint64_t value) {
+    sum.value += value;
+    ++sum.counters;
   };
   for (const RdmaPortCounts& port : report.rdma_ports)
     for (const PortCount& one : port.counts) {
@@ -220,23 +220,29 @@ void ErrorWatch::add(const std::string& node, const Report& report, Time now) {
     samples.pop_front();
 }
 
-ErrorRates ErrorWatch::rates(const std::string& node, Time since) const {
+ErrorRates ErrorWatch::rates(const std::string& node, Time since, Time now) const {
   ErrorRates rates;
   const auto known = samples_.find(node);
   if (known == samples_.end())
     return rates;
-  const auto sum = [&](std::optional<std::uint64_t> Sample::*counter) -> std::optional<double> {
+  const auto sum = [&](Sum Sample::*of, std::optional<double>& rate, std::uint32_t& counters) {
     double count = 0;
     double seconds = 0;
+    const Sample* newest = nullptr;
     for (const Sample& sample : known->second)
-      if (sample.begin >= since && sample.*counter) {
-        count += static_cast<double>(*(sample.*counter));
+      if (sample.begin >= since && (sample.*of).counters > 0) {
+        count += static_cast<double>((sample.*of).value);
         seconds += std::chrono::duration<double>(sample.length).count();
+        newest = &sample;
       }
-    return seconds > 0 ? std::optional(count / seconds) : std::nullopt;
+    // Counters that are read seldom are waited for the longer.
+    if (seconds <= 0 || now - newest->begin > (kErrorsLate + 1) * newest->length)
+      return;
+    rate = count / seconds;
+    counters = (newest->*of).counters;
   };
-  rates.retransmissions = sum(&Sample::retransmissions);
-  rates.out_of_sequence = sum(&Sample::out_of_sequence);
+  sum(&Sample::retransmissions, rates.retransmissions, rates.retransmission_counters);
+  sum(&Sample::out_of_sequence, rates.out_of_sequence, rates.sequence_counters);
   return rates;
 }
 

@@ -58,6 +58,10 @@ struct Remains {
 struct ErrorRates {
   std::optional<double> retransmissions{};  // acknowledgements that did not come, and refusals
   std::optional<double> out_of_sequence{};
+  // How many counters each is the sum of. Fewer than before make it a lower bound: one that cannot
+  // be read any more may count as much as it likes.
+  std::uint32_t retransmission_counters{};
+  std::uint32_t sequence_counters{};
   bool operator==(const ErrorRates&) const = default;
 };
 
@@ -86,15 +90,20 @@ class ErrorWatch {
  public:
   // `now` is when the report arrived.
   void add(const std::string& node, const Report& report, Time now);
-  // Over the reports that cover nothing before `since`.
-  ErrorRates rates(const std::string& node, Time since) const;
+  // Over the reports that cover nothing before `since`. Nothing where none of them is of late: who
+  // has fallen silent may have errors.
+  ErrorRates rates(const std::string& node, Time since, Time now) const;
 
  private:
+  struct Sum {
+    std::uint64_t value{};
+    std::uint32_t counters{};  // none: it is not known
+  };
   struct Sample {
     Time begin;
     Duration length{};
-    std::optional<std::uint64_t> retransmissions;
-    std::optional<std::uint64_t> out_of_sequence;
+    Sum retransmissions;
+    Sum out_of_sequence;
   };
   std::map<std::string, std::deque<Sample>> samples_;
 };

@@ -134,6 +134,10 @@ void read_line(const std::string& kind, Words& words, RolloutState& state, bool&
     ErrorRates& host = state.baseline.hosts[words.text()];
     host.retransmissions = words.maybe_real();
     host.out_of_sequence = words.maybe_real();
+    if (words.more()) {  // older files do not tell how many counters were summed up
+      host.retransmission_counters = words.number<std::uint32_t>();
+      host.sequence_counters = words.number<std::uint32_t>();
+    }
   } else {
     known = false;
   }
@@ -168,8 +172,9 @@ std::string write_rollout(const RolloutState& state) {
                           flow.period.count(), flow.seen_by);
   }
   for (const auto& [name, host] : state.baseline.hosts)
-    text += fmt::format("host {} {} {}\n", name, word(host.retransmissions),
-                        word(host.out_of_sequence));
+    text += fmt::format("host {} {} {} {} {}\n", name, word(host.retransmissions),
+                        word(host.out_of_sequence), host.retransmission_counters,
+                        host.sequence_counters);
   return text;
 }
 

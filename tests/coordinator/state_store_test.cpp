@@ -60,7 +60,8 @@ TEST_F(FileStateStoreTest, KeepsARollOutOverARestart) {
                    .dest_qpn = 17};
   state.baseline.jobs["ring-a"].steady = {{.key = v4, .period = 300ms, .seen_by = "h1-1"},
                                           {.key = v6, .period = {}, .seen_by = "leaf2"}};
-  state.baseline.hosts["h1-1"] = {.retransmissions = std::nullopt, .out_of_sequence = 0.25};
+  state.baseline.hosts["h1-1"] = {
+      .retransmissions = std::nullopt, .out_of_sequence = 0.25, .sequence_counters = 2};
   {
     auto store = FileStateStore::open(folder);
     EXPECT_EQ(store->load_rollout(), RolloutState{});

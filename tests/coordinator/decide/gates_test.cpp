@@ -385,23 +385,90 @@ TEST_F(Measuring, AQueuePairThatIsThereIsNoFlowThatSends) {
   EXPECT_FALSE(measure(change).sent);
 }
 
-TEST_F(Measuring, ErrorRatesAreOfTheTimeSinceAndUnknownWithoutCounters) {
-  ErrorWatch watch;
-  const auto counted = [&](std::vector<PortCount> counts) {
+// A host that reports its ports' errors once a second.
+class MeasuringErrors : public ::testing::Test {
+ protected:
+  void counted(std::vector<PortCount> counts, std::vector<PortCount> of_second_port = {}) {
     now += 1s;
     Report report;
     report.length = 1s;
     report.rdma_ports = {
-        {.device = "mlx5_0", .port = 1, .netdev = "", .counts = std::move(counts)}};
+        {.device = "mlx5_0", .port = 1, .netdev = "", .counts = std::move(counts)},
+        {.device = "mlx5_1", .port = 1, .netdev = "", .counts = std::move(of_second_port)}};
     watch.add("h1-1", report, now);
-  };
+  }
+  Measures measured(Time since) const {
+    return {.jobs = {}, .hosts = {{"h1-1", watch.rates("h1-1", since, now)}}};
+  }
+  Gate judge(const Measures& before, Time since) const {
+    return gate(judge_traffic({}, before, measured(since)), "retransmissions");
+  }
+  ErrorWatch watch;
+  Time now{1000s};
+};
+
+TEST_F(MeasuringErrors, RatesAreOfTheTimeSinceAndUnknownWithoutCounters) {
   counted({{.name = "timeouts", .value = 100}});
   const Time since = now;
   counted({{.name = "timeouts", .value = 3}, {.name = "sequence_errors", .value = 1}});
   counted({{.name = "timeouts", .value = 0}, {.name = "tx_bytes", .value = 9}});
-  EXPECT_EQ(watch.rates("h1-1", since).retransmissions, 2.0);
-  EXPECT_EQ(watch.rates("h1-1", since).out_of_sequence, std::nullopt);
-  EXPECT_EQ(watch.rates("h1-2", since), ErrorRates{});
+  EXPECT_EQ(watch.rates("h1-1", since, now).retransmissions, 2.0);
+  EXPECT_EQ(watch.rates("h1-1", since, now).out_of_sequence, std::nullopt);
+  EXPECT_EQ(watch.rates("h1-2", since, now), ErrorRates{});
+}
+
+// Its agent dies in the tenth second of an hour: what it said until then is not of the rest.
+TEST_F(MeasuringErrors, SafetyRule7AHostThatIsNotHeardAnyMoreIsNotGood) {
+  const PortCount none{.name = "timeouts", .value = 0};
+  counted({none});
+  const Measures before = measured({});
+  const Time wave = now;
+  for (int i = 0; i < 10; ++i)
+    counted({none});
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::good);
+  now += 3s;
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::good) << "three reports may be late or lost";
+  now += 1s;
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::unobservable);
+  counted({none});
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::good) << "it is back";
+  for (int i = 0; i < 4; ++i)
+    counted({});
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::unobservable) << "it reports, and counts nothing";
+}
+
+// Ports that are read every ten seconds, by an agent that reports each second.
+TEST_F(MeasuringErrors, CountersThatAreReadSeldomAreWaitedFor) {
+  const auto read = [&] {
+    now += 1s;
+    Report report;
+    report.length = 1s;
+    report.rdma_ports = {{.device = "mlx5_0",
+                          .port = 1,
+                          .netdev = "",
+                          .counts = {{.name = "timeouts", .value = 20}},
+                          .length = 10s}};
+    watch.add("h1-1", report, now);
+  };
+  read();
+  for (int i = 0; i < 9; ++i) {
+    counted({});
+    EXPECT_EQ(watch.rates("h1-1", {}, now).retransmissions, 2.0);
+  }
+}
+
+TEST_F(MeasuringErrors, SafetyRule7APortThatCannotBeReadAnyMoreIsNotZero) {
+  const PortCount none{.name = "timeouts", .value = 0};
+  counted({none}, {none});
+  const Measures before = measured({});
+  const Time wave = now;
+  counted({none}, {none});
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::good);
+  counted({none});
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::unobservable);
+  EXPECT_THAT(judge(before, wave).seen, HasSubstr("h1-1, of which 1 of 2 counters can be read"));
+  counted({{.name = "timeouts", .value = 40}});
+  EXPECT_EQ(judge(before, wave).verdict, Verdict::bad) << "what the other counts is bad enough";
 }
 
 }  // namespace

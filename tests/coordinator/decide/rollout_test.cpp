@@ -276,6 +276,13 @@ TEST_F(RolloutTest, GoesOnAfterARestartAtAnyStep) {
   }
 }
 
+TEST_F(RolloutTest, ReadsFilesThatDoNotTellHowManyCountersWereSummedUp) {
+  const auto read = read_rollout("heddle-rollout 1\nphase running\nhost h1-1 - 0.25\n");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->baseline.hosts.at("h1-1").out_of_sequence, 0.25);
+  EXPECT_EQ(read->baseline.hosts.at("h1-1").sequence_counters, 0U);
+}
+
 TEST_F(RolloutTest, ARestartWhileItSoaksBeginsTheSoakAgainAgainstTheSameBaseline) {
   Rollout before = started(two_waves());
   run(before, 9);
