@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace heddle {
@@ -70,58 +71,116 @@ class Findings {
 
 constexpr const char* kNoJob = "no job ran before the wave and runs now";
 
-Gate judge_efficiency(const GateConfig& config, const Measures& before, const Measures& now) {
-  Findings findings("efficiency");
-  for (const auto& [name, was] : before.jobs) {
-    const auto found = now.jobs.find(name);
-    if (found == now.jobs.end())
-      continue;
-    const JobMeasure& is = found->second;
-    // Like with like: pauses in both, or in neither.
-    const std::optional<double> then = was.in_bursts ? was.in_bursts : was.mean;
-    const std::optional<double> present = was.in_bursts ? is.in_bursts : is.mean;
-    if (!then || !present || *then <= 0) {
-      findings.blind(name);
-      continue;
-    }
-    const double loss = 1.0 - *present / *then;
-    std::string what = fmt::format("{}: {:.3f} before, {:.3f} now", name, std::min(*then, 1.0),
-                                   std::min(*present, 1.0));
-    if (loss > config.efficiency_loss)
-      findings.bad(fmt::format("{} ({:.0f} % less, {:.0f} % allowed)", what, loss * 100,
-                               config.efficiency_loss * 100));
-    else
-      findings.good(loss, std::move(what));
-  }
-  return std::move(findings).finish(kNoJob);
+// Whether any of its flows goes on, under whatever name: a job that is cut in two by flows that
+// stopped may be known as two.
+bool goes_on(const std::string& name, const Measures& now) {
+  const auto is = now.jobs.find(name);
+  if (is != now.jobs.end() && is->second.sent)
+    return true;
+  const auto found = now.remains.find(name);
+  return found != now.remains.end() && found->second.going > 0;
 }
 
-Gate judge_iterations(const GateConfig& config, const Measures& before, const Measures& now) {
-  Findings findings("iteration-time");
-  for (const auto& [name, was] : before.jobs) {
-    const auto found = now.jobs.find(name);
-    if (found == now.jobs.end())
-      continue;
-    const JobMeasure& is = found->second;
-    if (!was.iteration || (!is.iteration && !is.running)) {
-      findings.blind(name);
-      continue;
+// A job as it is now.
+struct Present {
+  std::string name;  // for people
+  const JobMeasure* is;
+};
+
+// What carries on the jobs of before, under whatever names: one that is declared during a soak, or
+// cut in two, is called otherwise after it.
+class Successors {
+ public:
+  Successors(const Measures& before, const Measures& now) : now_(now) {
+    std::map<FlowKey, const std::string*> owners;
+    for (const auto& [name, was] : before.jobs)
+      for (const SteadyFlow& flow : was.steady)
+        owners.emplace(flow.key, &name);
+    for (const auto& [name, is] : now.jobs) {
+      std::map<std::string, std::size_t> carried;
+      for (const SteadyFlow& flow : is.steady)
+        if (const auto owner = owners.find(flow.key); owner != owners.end())
+          ++carried[*owner->second];
+      // A share is of what the whole job needs: that of a part of it, or of two that have become
+      // one, tells nothing of what it was.
+      for (const auto& [job, flows] : carried)
+        if (job != name && carried.size() == 1 && flows == before.jobs.at(job).steady.size())
+          renamed_.insert_or_assign(job, Present{fmt::format("{} as {}", job, name), &is});
+        else if (job != name)
+          scattered_.insert(job);
     }
-    // One that is overdue counts before it has ended.
-    const bool overdue = is.running && (!is.iteration || *is.running > *is.iteration);
-    const double then = milliseconds(*was.iteration);
-    const double present = milliseconds(overdue ? *is.running : *is.iteration);
-    const double slack = milliseconds(std::max(was.slack, is.slack));
-    std::string what = fmt::format("{}: {:.0f} ms before, {:.0f} ms now", name, then, present);
-    const double growth = (present - slack) / then - 1.0;
-    if (growth > config.iteration_growth)
-      findings.bad(fmt::format("{}{} ({:.0f} % and {:.0f} ms allowed)", what,
-                               overdue ? " and not at its end" : "", config.iteration_growth * 100,
-                               slack));
-    else if (!is.iteration)
-      findings.blind(fmt::format("{}, as no iteration has ended yet", name));
-    else
-      findings.good(growth, std::move(what));
+  }
+
+  std::optional<Present> of(const std::string& job) const {
+    if (const auto found = renamed_.find(job); found != renamed_.end())
+      return found->second;
+    if (const auto same = now_.jobs.find(job); same != now_.jobs.end())
+      return Present{job, &same->second};
+    return std::nullopt;
+  }
+  // Whether some of it goes on where it cannot be judged by itself.
+  bool hidden(const std::string& job) const {
+    return scattered_.contains(job) || (!of(job) && goes_on(job, now_));
+  }
+
+ private:
+  const Measures& now_;
+  std::map<std::string, Present> renamed_;
+  std::set<std::string> scattered_;
+};
+
+constexpr const char* kScattered = ", as its flows are of other jobs now";
+
+void judge_efficiency(const GateConfig& config, const JobMeasure& was, const Present& now,
+                      Findings& findings) {
+  // Like with like: pauses in both, or in neither.
+  const std::optional<double> then = was.in_bursts ? was.in_bursts : was.mean;
+  const std::optional<double> present = was.in_bursts ? now.is->in_bursts : now.is->mean;
+  if (!then || !present || *then <= 0)
+    return findings.blind(now.name);
+  const double loss = 1.0 - *present / *then;
+  std::string what = fmt::format("{}: {:.3f} before, {:.3f} now", now.name, std::min(*then, 1.0),
+                                 std::min(*present, 1.0));
+  if (loss > config.efficiency_loss)
+    findings.bad(fmt::format("{} ({:.0f} % less, {:.0f} % allowed)", what, loss * 100,
+                             config.efficiency_loss * 100));
+  else
+    findings.good(loss, std::move(what));
+}
+
+void judge_iterations(const GateConfig& config, const JobMeasure& was, const Present& now,
+                      Findings& findings) {
+  const JobMeasure& is = *now.is;
+  if (!was.iteration || (!is.iteration && !is.running))
+    return findings.blind(now.name);
+  // One that is overdue counts before it has ended.
+  const bool overdue = is.running && (!is.iteration || *is.running > *is.iteration);
+  const double then = milliseconds(*was.iteration);
+  const double present = milliseconds(overdue ? *is.running : *is.iteration);
+  const double slack = milliseconds(std::max(was.slack, is.slack));
+  std::string what = fmt::format("{}: {:.0f} ms before, {:.0f} ms now", now.name, then, present);
+  const double growth = (present - slack) / then - 1.0;
+  if (growth > config.iteration_growth)
+    findings.bad(fmt::format("{}{} ({:.0f} % and {:.0f} ms allowed)", what,
+                             overdue ? " and not at its end" : "", config.iteration_growth * 100,
+                             slack));
+  else if (!is.iteration)
+    findings.blind(fmt::format("{}, as no iteration has ended yet", now.name));
+  else
+    findings.good(growth, std::move(what));
+}
+
+using JudgeJob = void (*)(const GateConfig&, const JobMeasure&, const Present&, Findings&);
+
+// One whose flows go on nowhere is the other gate's: it has stopped, or ended and made room.
+Gate judge_jobs(std::string name, JudgeJob judge, const GateConfig& config, const Measures& before,
+                const Successors& successors) {
+  Findings findings(std::move(name));
+  for (const auto& [job, was] : before.jobs) {
+    if (const std::optional<Present> now = successors.of(job))
+      judge(config, was, *now, findings);
+    if (successors.hidden(job))
+      findings.blind(job + kScattered);
   }
   return std::move(findings).finish(kNoJob);
 }
@@ -195,16 +254,6 @@ void judge_parts(const std::string& job, const JobMeasure& was, const Measures& 
                            silent.size(), was.steady.size(), names));
 }
 
-// Whether any of its flows goes on, under whatever name: a job that is cut in two by flows that
-// stopped may be known as two.
-bool goes_on(const std::string& name, const Measures& now) {
-  const auto is = now.jobs.find(name);
-  if (is != now.jobs.end() && is->second.sent)
-    return true;
-  const auto found = now.remains.find(name);
-  return found != now.remains.end() && found->second.going > 0;
-}
-
 }  // namespace
 
 Duration presence_patience(const Measures& before, Duration least) {
@@ -263,7 +312,9 @@ const char* to_string(Verdict verdict) {
 
 std::vector<Gate> judge_traffic(const GateConfig& config, const Measures& before,
                                 const Measures& now) {
-  return {judge_efficiency(config, before, now), judge_iterations(config, before, now),
+  const Successors successors(before, now);
+  return {judge_jobs("efficiency", judge_efficiency, config, before, successors),
+          judge_jobs("iteration-time", judge_iterations, config, before, successors),
           judge_errors("retransmissions", config, before, now, &ErrorRates::retransmissions,
                        &ErrorRates::retransmission_counters),
           judge_errors("out-of-sequence", config, before, now, &ErrorRates::out_of_sequence,

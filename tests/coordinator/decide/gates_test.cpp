@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <utility>
+#include <algorithm>
 
 #include "tests/coordinator/small_fabric.h"
 
@@ -213,6 +213,72 @@ TEST_F(Presence, PatienceLastsForTwoIterations) {
   EXPECT_EQ(presence_patience({}, 30s), Duration(0s));
 }
 
+// Two jobs of two flows each. During the soak ring-a gets half of what it got, whatever it is
+// called by then; ring-b goes on as before.
+class JobsCalledOtherwise : public ::testing::Test {
+ protected:
+  JobsCalledOtherwise() {
+    before = measured(running(0.9, 300ms));
+    before.jobs["ring-b"] = running(0.9, 300ms);
+    const auto steady = [](int leaf) {
+      return std::vector<SteadyFlow>{
+          {.key = key_of(wire_key(address(leaf, 1), address(leaf, 2))), .seen_by = "leaf1"},
+          {.key = key_of(wire_key(address(leaf, 2), address(leaf, 1))), .seen_by = "leaf1"}};
+    };
+    before.jobs["ring-a"].steady = steady(1);
+    before.jobs["ring-b"].steady = steady(2);
+    now = before;
+    slow = now.jobs["ring-a"];
+    slow.in_bursts = 0.45;
+    slow.iteration = 600ms;
+    now.jobs.erase("ring-a");
+    now.remains["ring-a"] = {.going = 2};
+    now.remains["ring-b"] = {.going = 2};
+  }
+  void expect(Verdict verdict) const {
+    for (const char* name : {"efficiency", "iteration-time"}) {
+      const Gate one = gate(judge_traffic({}, before, now), name);
+      EXPECT_EQ(one.verdict, verdict) << name << ": " << one.seen;
+      EXPECT_THAT(one.seen, HasSubstr("ring-a"));
+    }
+  }
+  Measures before;
+  Measures now;
+  JobMeasure slow;
+};
+
+TEST_F(JobsCalledOtherwise, OneThatOnlyGotAnotherNameIsJudgedByItsFlows) {
+  now.jobs["auto-h1"] = slow;
+  expect(Verdict::bad);
+  EXPECT_THAT(gate(judge_traffic({}, before, now), "efficiency").seen,
+              HasSubstr("ring-a as auto-h1: 0.900 before, 0.450 now"));
+  now.jobs["ring-a"] = running(0.9, 300ms);  // what has its name now is another
+  expect(Verdict::bad);
+}
+
+TEST_F(JobsCalledOtherwise, SafetyRule7OneWhoseFlowsAreNotAJobByThemselvesIsNotSeen) {
+  expect(Verdict::unobservable);  // its flows are not known for long enough to be of a job
+  JobMeasure half = slow;
+  half.steady.pop_back();
+  now.jobs["auto-h1"] = half;
+  expect(Verdict::unobservable);
+  now.jobs["ring-a"] = running(0.9, 300ms);  // the other half has kept the name
+  expect(Verdict::unobservable);
+  now.jobs.erase("ring-a");
+  now.jobs["auto-h1"] = slow;
+  auto& both = now.jobs["auto-h1"].steady;
+  both.insert(both.end(), before.jobs["ring-b"].steady.begin(), before.jobs["ring-b"].steady.end());
+  now.jobs.erase("ring-b");
+  expect(Verdict::unobservable);
+}
+
+TEST_F(JobsCalledOtherwise, OneThatHasEndedIsTheFirstGatesToJudge) {
+  now.remains["ring-a"] = {.stopped = before.jobs["ring-a"].steady};
+  const Gate efficiency = gate(judge_traffic({}, before, now), "efficiency");
+  EXPECT_EQ(efficiency.verdict, Verdict::good) << efficiency.seen;
+  EXPECT_EQ(judge_presence(before, now, 30s, 30s).verdict, Verdict::bad);
+}
+
 TEST(SafetyRule7, AGateThatCannotSeeIsNeitherGoodNorBad) {
   const Measures before = measured(running(0.9, 300ms), {});
   for (const Gate& one : judge_traffic({}, before, measured({}, {}))) {
@@ -225,250 +291,6 @@ TEST(SafetyRule7, AGateThatCannotSeeIsNeitherGoodNorBad) {
     if (one.name == "efficiency" || one.name == "iteration-time") {
       EXPECT_EQ(one.verdict, Verdict::unobservable) << "a job that is new is not judged";
     }
-}
-
-// Reports of 100 ms: 3 intervals of sending, 2 of silence. A NIC would take 80 Mbit/s, which is
-// 1,000,000 bytes an interval; the flow gets half of it inside its bursts.
-class Measuring : public ::testing::Test {
- protected:
-  Measuring() {
-    prediction.jobs = {{.name = "job"}};
-    prediction.demand.jobs = {{.name = "job"}};
-    prediction.demand.flows = {{.job = {0},
-                                .phase = 0,
-                                .source = *topology.find_nic(address(1, 1)),
-                                .destination = *topology.find_nic(address(2, 1))}};
-    prediction.flows = {{.subflows = {key_of(key)}, .observed = {CableId{}}, .entry = {}}};
-  }
-  void report(std::uint64_t bytes) {
-    now += 100ms;
-    std::vector<FlowDelta> seen;
-    if (bytes > 0)
-      seen.push_back(delta(key, bytes));
-    table.add("h1-1", report_of(++number, now - 100ms, 100ms, std::move(seen)), now);
-  }
-  void iteration(std::uint64_t bytes) {
-    for (const std::uint64_t share : {bytes / 2, bytes, bytes / 2})
-      report(share);
-    report(0);
-    report(0);
-  }
-  JobMeasure measure(Time since) const {
-    return measure_jobs(table, prediction, std::vector{80e6}, since, now).at("job");
-  }
-  Topology topology = small_fabric(2, 2, 1);
-  FlowTable table{topology, {.elephant_rate = Rate{1e6}, .memory = 30s}};
-  WireKey key = wire_key(address(1, 1), address(2, 1));
-  Prediction prediction;
-  Time now{1000s};
-  std::uint64_t number{};
-};
-
-TEST_F(Measuring, TellsBurstsFromPauses) {
-  for (int i = 0; i < 6; ++i)
-    iteration(500'000);
-  const JobMeasure seen = measure({});
-  EXPECT_NEAR(*seen.in_bursts, 0.5, 1e-9);
-  EXPECT_FALSE(seen.mean) << "three iterations and a part of one are no mean";
-  EXPECT_EQ(seen.iteration, Duration(500ms));
-  EXPECT_EQ(seen.slack, Duration(100ms));
-}
-
-TEST_F(Measuring, AMeanIsOfAFlowWithoutPauses) {
-  for (int i = 0; i < 20; ++i)
-    report(250'000);
-  EXPECT_NEAR(*measure({}).mean, 0.25, 1e-9);
-  EXPECT_NEAR(*measure({}).in_bursts, 0.25, 1e-9);
-}
-
-TEST_F(Measuring, CountsNothingOfBefore) {
-  for (int i = 0; i < 6; ++i)
-    iteration(500'000);
-  const Time change = now;
-  EXPECT_FALSE(measure(change).in_bursts);
-  EXPECT_FALSE(measure(change).iteration);
-  EXPECT_FALSE(measure(change).sent);
-  EXPECT_EQ(measure(change).running, Duration(0s));
-  iteration(100'000);
-  const JobMeasure seen = measure(change);
-  EXPECT_NEAR(*seen.in_bursts, 0.1, 1e-9);
-  EXPECT_FALSE(seen.iteration) << "the first whole one is not over";
-  EXPECT_EQ(seen.running, Duration(500ms));
-  iteration(100'000);
-  EXPECT_EQ(measure(change).iteration, Duration(500ms));
-}
-
-TEST_F(Measuring, AnIterationThatNothingFollowsLastsOn) {
-  for (int i = 0; i < 6; ++i)
-    iteration(500'000);
-  const Time change = now;
-  for (int i = 0; i < 4; ++i)
-    report(0);
-  EXPECT_EQ(measure(change).running, Duration(400ms));
-  EXPECT_FALSE(measure(change).sent);
-  iteration(500'000);
-  EXPECT_EQ(measure(change).running, Duration(500ms));
-  EXPECT_TRUE(measure(change).sent);
-}
-
-TEST_F(Measuring, TheUsualIterationIsNotTheOneThatWasCutShort) {
-  for (int i = 0; i < 5; ++i)
-    iteration(500'000);
-  report(500'000);
-  report(0);
-  iteration(500'000);
-  EXPECT_EQ(measure({}).iteration, Duration(200ms));
-  EXPECT_EQ(measure({}).usual_iteration, Duration(500ms));
-  EXPECT_FALSE(measure(now - 500ms).usual_iteration);
-}
-
-TEST_F(Measuring, TellsWhoSeesAJobAndWhereItRuns) {
-  prediction.jobs[0].hosts = {"h1-1", "h2-1"};
-  iteration(500'000);
-  EXPECT_EQ(measure({}).seen_by, (std::set<std::string>{"h1-1"}));
-  EXPECT_EQ(measure({}).hosts, (std::vector<std::string>{"h1-1", "h2-1"}));
-  EXPECT_TRUE(measure({}).sent);
-}
-
-// Iterations of 500 ms. A second flow of the same sender goes on; the first stops.
-TEST_F(Measuring, AFlowThatStopsIsMissedUnlessItsSenderHasBegunAnother) {
-  for (int i = 0; i < 6; ++i)
-    iteration(500'000);
-  const std::map<std::string, JobMeasure> before{{"job", measure({})}};
-  ASSERT_EQ(before.at("job").steady.size(), 1U);
-  EXPECT_EQ(before.at("job").steady[0].key, key_of(key));
-  EXPECT_EQ(before.at("job").steady[0].period, Duration(500ms));
-  EXPECT_EQ(before.at("job").steady[0].seen_by, "h1-1");
-  const auto stopped = [&](Time since) {
-    return remains_of(table, prediction, before, since)["job"].stopped;
-  };
-  const Time change = now;
-  EXPECT_EQ(stopped(change).size(), 1U) << "nothing is seen yet";
-  iteration(500'000);
-  EXPECT_TRUE(stopped(change).empty());
-  EXPECT_EQ(remains_of(table, prediction, before, change)["job"].going, 1U);
-  const Time later = now;
-  const WireKey was = std::exchange(key, wire_key(address(1, 1), address(2, 1), 50'001));
-  iteration(500'000);
-  EXPECT_EQ(stopped(later).at(0).key, key_of(was)) << "the other is not in demand";
-  prediction.flows[0].subflows.push_back(key_of(key));
-  EXPECT_TRUE(stopped(later).empty()) << "the same sender has begun another";
-}
-
-TEST_F(Measuring, AFlowThatHadEndedBeforeIsNotExpectedAgain) {
-  for (int i = 0; i < 6; ++i)
-    iteration(500'000);
-  EXPECT_EQ(measure({}).steady.size(), 1U);
-  for (int i = 0; i < 9; ++i)
-    report(0);
-  EXPECT_TRUE(measure({}).steady.empty()) << "silent for more than two periods";
-}
-
-TEST_F(Measuring, AFlowThatNeverPausesIsSteadyOnceItWasThereAllTheTime) {
-  report(250'000);
-  const Time since = now;
-  for (int i = 0; i < 20; ++i)
-    report(250'000);
-  EXPECT_EQ(measure(since).steady.size(), 1U);
-  EXPECT_EQ(measure(since).steady[0].period, Duration(0s));
-  EXPECT_TRUE(measure({}).steady.empty()) << "it began after that";
-}
-
-// Its queue pair is there, so it may be silent, as its leaf sees.
-TEST_F(Measuring, AQueuePairThatIsThereIsNoFlowThatSends) {
-  iteration(500'000);
-  const Time change = now;
-  FlowDelta there = delta(key, 0);
-  there.unobservable = true;
-  now += 100ms;
-  table.add("h1-1", report_of(++number, now - 100ms, 100ms, {there}), now);
-  EXPECT_FALSE(measure(change).sent);
-}
-
-// A host that reports its ports' errors once a second.
-class MeasuringErrors : public ::testing::Test {
- protected:
-  void counted(std::vector<PortCount> counts, std::vector<PortCount> of_second_port = {}) {
-    now += 1s;
-    Report report;
-    report.length = 1s;
-    report.rdma_ports = {
-        {.device = "mlx5_0", .port = 1, .netdev = "", .counts = std::move(counts)},
-        {.device = "mlx5_1", .port = 1, .netdev = "", .counts = std::move(of_second_port)}};
-    watch.add("h1-1", report, now);
-  }
-  Measures measured(Time since) const {
-    return {.jobs = {}, .hosts = {{"h1-1", watch.rates("h1-1", since, now)}}};
-  }
-  Gate judge(const Measures& before, Time since) const {
-    return gate(judge_traffic({}, before, measured(since)), "retransmissions");
-  }
-  ErrorWatch watch;
-  Time now{1000s};
-};
-
-TEST_F(MeasuringErrors, RatesAreOfTheTimeSinceAndUnknownWithoutCounters) {
-  counted({{.name = "timeouts", .value = 100}});
-  const Time since = now;
-  counted({{.name = "timeouts", .value = 3}, {.name = "sequence_errors", .value = 1}});
-  counted({{.name = "timeouts", .value = 0}, {.name = "tx_bytes", .value = 9}});
-  EXPECT_EQ(watch.rates("h1-1", since, now).retransmissions, 2.0);
-  EXPECT_EQ(watch.rates("h1-1", since, now).out_of_sequence, std::nullopt);
-  EXPECT_EQ(watch.rates("h1-2", since, now), ErrorRates{});
-}
-
-// Its agent dies in the tenth second of an hour: what it said until then is not of the rest.
-TEST_F(MeasuringErrors, SafetyRule7AHostThatIsNotHeardAnyMoreIsNotGood) {
-  const PortCount none{.name = "timeouts", .value = 0};
-  counted({none});
-  const Measures before = measured({});
-  const Time wave = now;
-  for (int i = 0; i < 10; ++i)
-    counted({none});
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::good);
-  now += 3s;
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::good) << "three reports may be late or lost";
-  now += 1s;
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::unobservable);
-  counted({none});
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::good) << "it is back";
-  for (int i = 0; i < 4; ++i)
-    counted({});
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::unobservable) << "it reports, and counts nothing";
-}
-
-// Ports that are read every ten seconds, by an agent that reports each second.
-TEST_F(MeasuringErrors, CountersThatAreReadSeldomAreWaitedFor) {
-  const auto read = [&] {
-    now += 1s;
-    Report report;
-    report.length = 1s;
-    report.rdma_ports = {{.device = "mlx5_0",
-                          .port = 1,
-                          .netdev = "",
-                          .counts = {{.name = "timeouts", .value = 20}},
-                          .length = 10s}};
-    watch.add("h1-1", report, now);
-  };
-  read();
-  for (int i = 0; i < 9; ++i) {
-    counted({});
-    EXPECT_EQ(watch.rates("h1-1", {}, now).retransmissions, 2.0);
-  }
-}
-
-TEST_F(MeasuringErrors, SafetyRule7APortThatCannotBeReadAnyMoreIsNotZero) {
-  const PortCount none{.name = "timeouts", .value = 0};
-  counted({none}, {none});
-  const Measures before = measured({});
-  const Time wave = now;
-  counted({none}, {none});
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::good);
-  counted({none});
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::unobservable);
-  EXPECT_THAT(judge(before, wave).seen, HasSubstr("h1-1, of which 1 of 2 counters can be read"));
-  counted({{.name = "timeouts", .value = 40}});
-  EXPECT_EQ(judge(before, wave).verdict, Verdict::bad) << "what the other counts is bad enough";
 }
 
 }  // namespace
