@@ -112,14 +112,16 @@ RolloutSight Coordinator::rollout_sight() const {
   std::vector<double> needed;
   for (std::uint32_t i = 0; i < prediction_.demand.flows.size(); ++i)
     needed.push_back(evaluator.needed_rate(i));
-  sight.measures.jobs = measure_jobs(flows_, prediction_, needed, rollout_.since(), now);
+  const Watch watch{.since = rollout_.since(), .now = now, .patience = rollout_.patience()};
+  sight.measures.jobs = measure_jobs(flows_, prediction_, needed, watch);
   for (const PredictedJob& job : prediction_.jobs)
     for (const std::string& host : job.hosts)
       sight.measures.hosts[host] = errors_.rates(host, rollout_.since(), now);
   const Measures& before = rollout_.state().baseline;
   for (const auto& [host, rates] : before.hosts)
     sight.measures.hosts[host] = errors_.rates(host, rollout_.since(), now);
-  sight.measures.remains = remains_of(flows_, prediction_, before.jobs, rollout_.since());
+  sight.measures.remains = remains_of(flows_, prediction_, before.jobs, watch);
+  sight.measures.unheard = unheard_of(flows_, before.jobs, watch);
   for (const auto& [name, job] : before.jobs)
     for (const std::string& node : job.seen_by)
       if (!reports(node))

@@ -75,7 +75,7 @@ constexpr const char* kNoJob = "no job ran before the wave and runs now";
 // stopped may be known as two.
 bool goes_on(const std::string& name, const Measures& now) {
   const auto is = now.jobs.find(name);
-  if (is != now.jobs.end() && is->second.sent)
+  if (is != now.jobs.end() && is->second.sent && !is->second.ceased)
     return true;
   const auto found = now.remains.find(name);
   return found != now.remains.end() && found->second.going > 0;
@@ -221,6 +221,9 @@ std::set<std::string> taken_over(const Measures& before, const Measures& now) {
   return hosts;
 }
 
+constexpr const char* kUnheard = ", as who told of it is not heard, or was not for a while";
+constexpr const char* kUncounted = ", as nobody can count just now what its queue pairs send";
+
 // A job that goes on, of which some flows may have stopped. One of which only what is new sends is
 // another run of it, with as many flows as it likes.
 void judge_parts(const std::string& job, const JobMeasure& was, const Measures& now,
@@ -229,6 +232,9 @@ void judge_parts(const std::string& job, const JobMeasure& was, const Measures& 
   const auto found = now.remains.find(job);
   const bool some = found != now.remains.end() && !found->second.stopped.empty() &&
                     (found->second.going > 0 || found->second.stopped.size() == was.steady.size());
+  if (!some && found != now.remains.end() && found->second.uncounted > 0)
+    return findings.blind(fmt::format("{} of {} flows of {}{}", found->second.uncounted,
+                                      was.steady.size(), job, kUncounted));
   if (!some)
     return findings.good(0, job + " runs");
   std::vector<const SteadyFlow*> silent;
@@ -239,8 +245,8 @@ void judge_parts(const std::string& job, const JobMeasure& was, const Measures& 
     else
       silent.push_back(&flow);
   if (silent.empty())
-    return findings.blind(fmt::format("{} of {} flows of {}, as who told of them is not heard",
-                                      unheard, was.steady.size(), job));
+    return findings.blind(
+        fmt::format("{} of {} flows of {}{}", unheard, was.steady.size(), job, kUnheard));
   if (watched < patience)
     return findings.blind(fmt::format("{} of {} flows of {}, in the first {:.0f} of {:.0f} s",
                                       silent.size(), was.steady.size(), job,
@@ -283,7 +289,10 @@ Gate judge_presence(const Measures& before, const Measures& now, Duration watche
       continue;
     const bool unheard = !was.seen_by.empty() && std::ranges::includes(now.unheard, was.seen_by);
     if (unheard)
-      findings.blind(name + ", as who told of it is not heard");
+      findings.blind(name + kUnheard);
+    else if (const auto left = now.remains.find(name);
+             left != now.remains.end() && left->second.uncounted > 0)
+      findings.blind(name + kUncounted);
     else if (watched < patience)
       findings.blind(fmt::format("{}, in the first {:.0f} of {:.0f} s", name,
                                  milliseconds(watched) / 1000, milliseconds(patience) / 1000));

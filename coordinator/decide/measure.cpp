@@ -103,14 +103,24 @@ void note_iterations(const Subflow& flow, Time since, Time now, JobMeasure& job)
 // Whether the flow was seen to send in an interval that began after the moment.
 bool sent_since(const Subflow& flow, Time since) {
   if (flow.sightings.empty())
-    return flow.last_active > since;
+    return false;
   const Observer& node = *flow.sightings.front().observer;
   return flow.last_sent - node.length[node.ordinal % kIntervals] >= since;
 }
 
+// Likewise, and not so long ago that it must have stopped since: a pause between two iterations is
+// no stop.
+bool sends(const Subflow& flow, const Watch& watch) {
+  if (!sent_since(flow, watch.since))
+    return false;
+  const Observer& node = *flow.sightings.front().observer;
+  const Duration patience = std::max(watch.patience, 2 * flow.period.value_or(Duration::zero()));
+  return watch.now - flow.last_sent <= patience + node.length[node.ordinal % kIntervals];
+}
+
 // Whether it is to be expected again: it never paused since the moment, or it pauses as ever.
 bool is_steady(const Subflow& flow, Time since, Time now) {
-  if (flow.sightings.empty() || !sent_since(flow, since))
+  if (!sent_since(flow, since))
     return false;
   return flow.period ? now - flow.last_sent <= 2 * *flow.period
                      : flow.burst_began < since && !flow.silent();
@@ -124,15 +134,18 @@ void lower(std::optional<double>& least, std::optional<double> value, bool first
 }  // namespace
 
 std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Prediction& prediction,
-                                               std::span<const double> needed, Time since,
-                                               Time now) {
+                                               std::span<const double> needed, const Watch& watch) {
+  const Time since = watch.since;
+  const Time now = watch.now;
   std::map<std::string, JobMeasure> jobs;
   for (std::size_t i = 0; i < prediction.flows.size(); ++i) {
     const std::uint32_t number = prediction.demand.flows[i].job.value;
     const auto [place, first_of_job] = jobs.try_emplace(prediction.jobs[number].name);
     JobMeasure& job = place->second;
-    if (first_of_job)
+    if (first_of_job) {
       job.hosts = prediction.jobs[number].hosts;
+      job.ceased = true;
+    }
     Rates flow;
     bool first = true;
     for (const FlowKey& key : prediction.flows[i].subflows) {
@@ -145,6 +158,7 @@ std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Pre
         continue;
       note_iterations(found->second, since, now, job);
       job.sent = job.sent || sent_since(found->second, since);
+      job.ceased = job.ceased && !sends(found->second, watch);
       if (!found->second.sightings.empty())
         job.seen_by.insert(found->second.sightings.front().node);
       if (is_steady(found->second, since, now))
@@ -160,17 +174,19 @@ std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Pre
     lower(job.in_bursts, share(flow.in_bursts), first_of_job);
     lower(job.mean, share(flow.mean), first_of_job);
   }
-  for (auto& [name, job] : jobs)
+  for (auto& [name, job] : jobs) {
     std::ranges::sort(job.steady, {}, &SteadyFlow::key);
+    job.ceased = job.ceased && job.sent;
+  }
   return jobs;
 }
 
 std::map<std::string, Remains> remains_of(const FlowTable& table, const Prediction& prediction,
                                           const std::map<std::string, JobMeasure>& before,
-                                          Time since) {
-  const auto sends = [&](const FlowKey& key) {
+                                          const Watch& watch) {
+  const auto known_as = [&](const FlowKey& key) {
     const auto found = table.subflows().find(key);
-    return found != table.subflows().end() && sent_since(found->second, since);
+    return found == table.subflows().end() ? nullptr : &found->second;
   };
   std::set<FlowKey> known;
   for (const auto& [name, job] : before)
@@ -180,18 +196,34 @@ std::map<std::string, Remains> remains_of(const FlowTable& table, const Predicti
   std::map<IpAddress, std::uint64_t> begun;
   for (const PredictedFlow& flow : prediction.flows)
     for (const FlowKey& key : flow.subflows)
-      if (!known.contains(key) && sends(key))
+      if (const Subflow* const is = known_as(key);
+          is != nullptr && !known.contains(key) && sends(*is, watch))
         ++begun[key.source];
   std::map<std::string, Remains> remains;
   for (const auto& [name, job] : before)
     for (const SteadyFlow& flow : job.steady)
-      if (sends(flow.key))
+      if (const Subflow* const is = known_as(flow.key); is != nullptr && sends(*is, watch))
         ++remains[name].going;
+      else if (is != nullptr && !is->counted())
+        ++remains[name].uncounted;
       else if (std::uint64_t& instead = begun[flow.key.source]; instead > 0)
         --instead;
       else
         remains[name].stopped.push_back(flow);
   return remains;
+}
+
+std::set<std::string> unheard_of(const FlowTable& table,
+                                 const std::map<std::string, JobMeasure>& before,
+                                 const Watch& watch) {
+  // Before the beginning nobody need have looked; after it, nobody saw what it sent in a pause.
+  const Time from = std::max(watch.since, watch.now - watch.patience);
+  std::set<std::string> unheard;
+  for (const auto& [name, job] : before)
+    for (const std::string& node : job.seen_by)
+      if (const auto looks = table.looks_since(node, watch.now); !looks || *looks > from)
+        unheard.insert(node);
+  return unheard;
 }
 
 void ErrorWatch::add(const std::string& node, const Report& report, Time now) {

@@ -41,6 +41,7 @@ struct JobMeasure {
   std::optional<Duration> usual_iteration{};
   Duration slack{};                  // by which the two may be wrong: the reports' interval
   bool sent{};                       // whether anything of it was seen since then
+  bool ceased{};                     // it was, and too long ago not to have stopped
   std::vector<std::string> hosts{};  // of its flows, sorted
   std::set<std::string> seen_by{};   // the nodes whose reports tell what it sends
   std::vector<SteadyFlow> steady{};  // by key
@@ -51,6 +52,7 @@ struct JobMeasure {
 struct Remains {
   std::size_t going{};                // that still send
   std::vector<SteadyFlow> stopped{};  // that nothing is seen of, and nothing new in their place
+  std::size_t uncounted{};  // that nothing is seen of, as nobody can count what they send just now
   bool operator==(const Remains&) const = default;
 };
 
@@ -68,22 +70,36 @@ struct ErrorRates {
 struct Measures {
   std::map<std::string, JobMeasure> jobs{};
   std::map<std::string, ErrorRates> hosts{};  // those of the jobs
-  // Who told of a job before, and is not heard now: what they do not tell has not stopped.
+  // Who told of a job before, and is not heard now, or not for long enough again: what they do not
+  // tell has not stopped.
   std::set<std::string> unheard{};
   std::map<std::string, Remains> remains{};  // of the jobs of before
   bool operator==(const Measures&) const = default;
 };
 
+// From when to when it is looked.
+struct Watch {
+  Time since;
+  Time now;
+  // Of what nothing was seen for so long, or for two of its own periods, that has stopped. Nothing
+  // since the beginning says the same, and is for the gates to wait out.
+  Duration patience{};
+};
+
 // `needed`: by flow of the prediction, the rate that lets its job reach efficiency 1, in bits per
 // second.
 std::map<std::string, JobMeasure> measure_jobs(const FlowTable& table, const Prediction& prediction,
-                                               std::span<const double> needed, Time since,
-                                               Time now);
+                                               std::span<const double> needed, const Watch& watch);
 
 // Measures::remains. `before`: the jobs as they were before the wave.
 std::map<std::string, Remains> remains_of(const FlowTable& table, const Prediction& prediction,
                                           const std::map<std::string, JobMeasure>& before,
-                                          Time since);
+                                          const Watch& watch);
+
+// Measures::unheard, as far as what nodes tell of flows goes.
+std::set<std::string> unheard_of(const FlowTable& table,
+                                 const std::map<std::string, JobMeasure>& before,
+                                 const Watch& watch);
 
 // The RDMA error counters of late, by node.
 class ErrorWatch {

@@ -114,6 +114,10 @@ Duration Rollout::soaked(Time now) const {
              : Duration::zero();
 }
 
+Duration Rollout::patience() const {
+  return presence_patience(state_.baseline, config_.converge);
+}
+
 // Commands
 // --------------------------------------------------------------------------------------------
 
@@ -235,7 +239,7 @@ std::optional<std::string> Rollout::begin(Wave& wave, const RolloutSight& sight,
   for (auto& [name, job] : state_.baseline.jobs) {
     job.iteration = std::exchange(job.usual_iteration, std::nullopt);
     job.running.reset();
-    job.sent = false;
+    job.sent = job.ceased = false;
   }
   state_.baseline.unheard.clear();
   state_.baseline.remains.clear();
@@ -284,8 +288,7 @@ std::optional<std::string> Rollout::watch(Wave& wave, const RolloutSight& sight,
   if (now - state_since_ < wave.soak)
     return std::nullopt;
   // A job of which nothing was seen yet may have been stopped: that is never let pass.
-  const Duration patience = presence_patience(state_.baseline, config_.converge);
-  if (gates_.front().verdict != Verdict::good && now - since_ < patience) {
+  if (gates_.front().verdict != Verdict::good && now - since_ < patience()) {
     waits_for_ = gates_.front().seen;
     return std::nullopt;
   }
@@ -323,8 +326,7 @@ void Rollout::judge(const RolloutSight& sight, Time now) {
   if (wave->state == WaveState::soaking) {
     gates_ = judge_traffic(config_.gates, state_.baseline, sight.measures);
     gates_.insert(gates_.begin(),
-                  judge_presence(state_.baseline, sight.measures, now - since_,
-                                 presence_patience(state_.baseline, config_.converge)));
+                  judge_presence(state_.baseline, sight.measures, now - since_, patience()));
   }
   const auto lasting = [&](const std::optional<Time>& since) {
     return since && now - *since >= config_.converge;

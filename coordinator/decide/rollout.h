@@ -110,6 +110,8 @@ class Rollout {
   const std::vector<Gate>& gates() const { return gates_; }
   const std::string& waits_for() const { return waits_for_; }
   Duration soaked(Time now) const;
+  // How long what ran before the wave must not be seen to count as stopped.
+  Duration patience() const;
 
  private:
   Wave* under_way();

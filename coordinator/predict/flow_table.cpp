@@ -115,6 +115,8 @@ void FlowTable::add(const std::string& node, const Report& report, Time now) {
     host_ports_.add(node, report);
     return;
   }
+  if (observer.ordinal == 0 || !is_heard(observer, now))
+    observer.looks_since = now - report.length;
   ++observer.ordinal;
   observer.length[observer.ordinal % kIntervals] = report.length;
   observer.last_report = now;
@@ -382,6 +384,13 @@ std::optional<Rate> FlowTable::rate(const Sighting& sighting) const {
   if (length <= Duration::zero())
     return std::nullopt;
   return Rate{static_cast<double>(bytes) * 8.0 / std::chrono::duration<double>(length).count()};
+}
+
+std::optional<Time> FlowTable::looks_since(const std::string& node, Time now) const {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.ordinal == 0 || !is_heard(known->second, now))
+    return std::nullopt;
+  return known->second.looks_since;
 }
 
 std::optional<Rate> FlowTable::rate(const Subflow& flow, Time now) const {

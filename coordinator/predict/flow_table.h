@@ -52,6 +52,8 @@ struct Observer {
   std::uint64_t life{};     // how often its agent began to number from the start
   std::array<Duration, kIntervals> length{};
   Time last_report;
+  // Since when it has told of flows without a pause: what it did not tell of before may have sent.
+  Time looks_since;
 };
 
 struct Sighting {
@@ -119,12 +121,15 @@ struct Subflow {
   std::vector<Sighting> sightings;
   std::vector<Time> onsets;  // in the clock of the most trusted observer
 
-  // Whether the most trusted observer saw nothing of it in its latest interval, and looked.
-  bool silent() const {
+  // Whether the most trusted observer could count it in its latest interval.
+  bool counted() const {
     return !sightings.empty() &&
-           sightings.front().counted_until() == sightings.front().observer->ordinal &&
-           (sightings.front().last_ordinal != sightings.front().observer->ordinal ||
-            sightings.front().bytes[sightings.front().last_ordinal % kIntervals] == 0);
+           sightings.front().counted_until() == sightings.front().observer->ordinal;
+  }
+  // Whether it saw nothing of it then, and looked.
+  bool silent() const {
+    return counted() && (sightings.front().last_ordinal != sightings.front().observer->ordinal ||
+                         sightings.front().bytes[sightings.front().last_ordinal % kIntervals] == 0);
   }
 };
 
@@ -151,6 +156,9 @@ class FlowTable {
 
   // What counts from now on; what is an elephant already stays one as long as it did before.
   void reconfigure(FlowTableConfig config) { config_ = config; }
+
+  // Since when the node has told of flows without a pause; nothing if it does not by now.
+  std::optional<Time> looks_since(const std::string& node, Time now) const;
 
   std::uint64_t untracked() const { return untracked_; }
   // Both ends of the queue pairs whose peers their own machines do not know.

@@ -202,6 +202,22 @@ TEST_F(SwitchingOn, SafetyRule11AWaveThatStopsAJobCompletelyIsTurnedBack) {
   ASSERT_TRUE(cluster.await(2s, [&] { return pins_of("leaf2") + pins_of("leaf3") == 0; }));
 }
 
+// It was seen in the wave's first seconds, and its flows are remembered for longer than that soaks.
+TEST_F(SwitchingOn, SafetyRule11AJobThatStopsInTheMiddleOfASoakTurnsTheWaveBack) {
+  cluster.settings.rollout.required = true;
+  cluster.settings.flows.memory = 1h;
+  cluster.start();
+  ASSERT_EQ(order("rollout start", {"--wave", "60", "rack1"}), 0);
+  ASSERT_TRUE(await_wave(1, "soaking", 60s)) << rollout();
+  cluster.advance(20s);
+  ASSERT_EQ(rollout()["gates"][0]["verdict"], "good") << rollout();
+  cluster.sending = [](Time) { return false; };
+  ASSERT_TRUE(await_wave(1, "rolled-back", 10s)) << rollout();
+  EXPECT_GT(cluster.took, cluster.settings.rollout.converge);
+  EXPECT_NE(rollout()["why"].get<std::string>().find("gate jobs: auto-h1-1: "), std::string::npos)
+      << rollout()["why"];
+}
+
 // Three of sixteen flows stop when the second wave is enabled, and the others go on: what is left
 // of the ring falls into chains with other names.
 TEST_F(SwitchingOn, SafetyRule11AWaveThatStopsSomeFlowsOfAJobIsTurnedBackAndNamesThem) {

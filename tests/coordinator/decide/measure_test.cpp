@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "coordinator/decide/gates.h"
@@ -43,7 +44,18 @@ class Measuring : public ::testing::Test {
     report(0);
   }
   JobMeasure measure(Time since) const {
-    return measure_jobs(table, prediction, std::vector{80e6}, since, now).at("job");
+    return measure_jobs(table, prediction, std::vector{80e6}, watch(since)).at("job");
+  }
+  Watch watch(Time since) const { return {.since = since, .now = now, .patience = 3s}; }
+  // What the gate says of the job, as it was and as it is by what the table has.
+  Gate judge(const std::map<std::string, JobMeasure>& was, Time since) const {
+    Measures before;
+    before.jobs = was;
+    Measures seen;
+    seen.jobs = measure_jobs(table, prediction, std::vector{80e6}, watch(since));
+    seen.remains = remains_of(table, prediction, was, watch(since));
+    seen.unheard = unheard_of(table, was, watch(since));
+    return judge_presence(before, seen, now - since, 3s);
   }
   Topology topology = small_fabric(2, 2, 1);
   FlowTable table{topology, {.elephant_rate = Rate{1e6}, .memory = 30s}};
@@ -129,13 +141,13 @@ TEST_F(Measuring, AFlowThatStopsIsMissedUnlessItsSenderHasBegunAnother) {
   EXPECT_EQ(before.at("job").steady[0].period, Duration(500ms));
   EXPECT_EQ(before.at("job").steady[0].seen_by, "h1-1");
   const auto stopped = [&](Time since) {
-    return remains_of(table, prediction, before, since)["job"].stopped;
+    return remains_of(table, prediction, before, watch(since))["job"].stopped;
   };
   const Time change = now;
   EXPECT_EQ(stopped(change).size(), 1U) << "nothing is seen yet";
   iteration(500'000);
   EXPECT_TRUE(stopped(change).empty());
-  EXPECT_EQ(remains_of(table, prediction, before, change)["job"].going, 1U);
+  EXPECT_EQ(remains_of(table, prediction, before, watch(change))["job"].going, 1U);
   const Time later = now;
   const WireKey was = std::exchange(key, wire_key(address(1, 1), address(2, 1), 50'001));
   iteration(500'000);
@@ -161,6 +173,129 @@ TEST_F(Measuring, AFlowThatNeverPausesIsSteadyOnceItWasThereAllTheTime) {
   EXPECT_EQ(measure(since).steady.size(), 1U);
   EXPECT_EQ(measure(since).steady[0].period, Duration(0s));
   EXPECT_TRUE(measure({}).steady.empty()) << "it began after that";
+}
+
+// A soak goes on for long after the job has been seen. It comes every 500 ms, and patience is 3 s.
+TEST_F(Measuring, SafetyRule11AJobThatStopsInTheMiddleOfASoakHasStopped) {
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  const std::map<std::string, JobMeasure> before{{"job", measure({})}};
+  const Time soak = now;
+  for (int i = 0; i < 20; ++i) {
+    iteration(500'000);
+    EXPECT_EQ(judge(before, soak).verdict, Verdict::good) << i;
+  }
+  for (int i = 0; i < 29; ++i) {
+    report(0);
+    EXPECT_EQ(judge(before, soak).verdict, Verdict::good) << "it may be pausing: " << i;
+  }
+  report(0);
+  EXPECT_EQ(judge(before, soak).verdict, Verdict::bad) << judge(before, soak).seen;
+  table.age(now + 40s);
+  ASSERT_TRUE(table.subflows().empty());
+  EXPECT_EQ(judge(before, soak).verdict, Verdict::bad) << "whether its row is there or not";
+  iteration(500'000);
+  EXPECT_EQ(judge(before, soak).verdict, Verdict::good) << "it goes on";
+}
+
+// Iterations of 10 s: longer than the least patience.
+TEST_F(Measuring, APauseBetweenTwoIterationsIsNoStop) {
+  const auto long_iteration = [&](const std::function<void()>& look) {
+    for (int i = 0; i < 100; ++i) {
+      report(i < 10 ? 500'000 : 0);
+      look();
+    }
+  };
+  for (int i = 0; i < 6; ++i)
+    long_iteration([] {});
+  const std::map<std::string, JobMeasure> before{{"job", measure(now - 60s)}};
+  ASSERT_EQ(before.at("job").steady.at(0).period, Duration(10s));
+  const Time soak = now;
+  for (int i = 0; i < 3; ++i)
+    long_iteration([&] {
+      if (now - soak > 1s) {
+        EXPECT_EQ(judge(before, soak).verdict, Verdict::good) << judge(before, soak).seen;
+      }
+    });
+}
+
+// RDMA hardware that counts no queue pair: its host says that it is there, a leaf sees what it
+// sends. Then it hangs.
+TEST_F(Measuring, SafetyRule11AQueuePairThatIsThereAndSendsNothingHasStopped) {
+  FlowDelta there = delta(key, 0);
+  there.unobservable = true;
+  const auto both = [&](std::uint64_t bytes) {
+    now += 100ms;
+    table.add("h1-1", report_of(++number, now - 100ms, 100ms, {there}), now);
+    std::vector<FlowDelta> sampled;
+    if (bytes > 0)
+      sampled.push_back(delta(key, bytes));
+    table.add("leaf1", report_of(number, now - 100ms, 100ms, std::move(sampled)), now);
+    table.age(now);
+  };
+  both(250'000);
+  const Time baseline = now;
+  for (int i = 0; i < 20; ++i)
+    both(250'000);
+  const std::map<std::string, JobMeasure> before{{"job", measure(baseline)}};
+  ASSERT_EQ(before.at("job").steady.at(0).seen_by, "leaf1");
+  const Time soak = now;
+  for (int i = 0; i < 50; ++i)
+    both(250'000);
+  EXPECT_EQ(judge(before, soak).verdict, Verdict::good);
+  for (int i = 0; i < 32; ++i)
+    both(0);
+  EXPECT_EQ(judge(before, soak).verdict, Verdict::bad) << judge(before, soak).seen;
+  EXPECT_EQ(table.subflows().size(), 1U);
+}
+
+// Nothing is seen of it, by nobody who could.
+TEST_F(Measuring, SafetyRule7WhatNobodyCanCountHasNotStopped) {
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  const std::map<std::string, JobMeasure> before{{"job", measure({})}};
+  const Time soak = now;
+  for (int i = 0; i < 6; ++i)
+    iteration(500'000);
+  FlowDelta there = delta(key, 0);
+  there.unobservable = true;
+  for (int i = 0; i < 60; ++i) {
+    now += 100ms;
+    table.add("h1-1", report_of(++number, now - 100ms, 100ms, {there}), now);
+  }
+  EXPECT_EQ(judge(before, soak).verdict, Verdict::unobservable) << judge(before, soak).seen;
+  EXPECT_THAT(judge(before, soak).seen, HasSubstr("nobody can count"));
+  iteration(500'000);
+  EXPECT_EQ(judge(before, soak).verdict, Verdict::good);
+}
+
+// Its agent is there, and its reports say that it could not look; or it is not there for a while.
+// What the job sent meanwhile nobody knows, also while it pauses just after that.
+TEST_F(Measuring, SafetyRule7WhatNobodyLookedAtHasNotStopped) {
+  for (const bool says_so : {true, false}) {
+    for (int i = 0; i < 6; ++i)
+      iteration(500'000);
+    const std::map<std::string, JobMeasure> before{{"job", measure(now - 3s)}};
+    const Time soak = now;
+    for (int i = 0; i < 6; ++i)
+      iteration(500'000);
+    for (int i = 0; i < 60; ++i) {
+      now += 100ms;
+      Report blind = report_of(number + 1, now - 100ms, 100ms, {});
+      blind.gap = true;
+      if (says_so) {
+        ++number;
+        table.add("h1-1", blind, now);
+      }
+    }
+    EXPECT_EQ(judge(before, soak).verdict, Verdict::unobservable) << judge(before, soak).seen;
+    for (int i = 0; i < 29; ++i) {
+      report(0);
+      EXPECT_EQ(judge(before, soak).verdict, Verdict::unobservable) << judge(before, soak).seen;
+    }
+    report(0);
+    EXPECT_EQ(judge(before, soak).verdict, Verdict::bad) << "it was looked for long enough";
+  }
 }
 
 // Its queue pair is there, so it may be silent, as its leaf sees.
