@@ -145,7 +145,7 @@ class Coordinator {
   void confirm_turned_back();
   RolloutSight rollout_sight() const;
   void look_at_node(const std::string& name, RolloutSight& sight) const;
-  std::string flows_astray(const Wave& wave) const;
+  void look_for_strays(const Wave& wave, RolloutSight& sight) const;
   bool leads_as(CableId seen, const Path& path) const;
 
   // requests_rollout.cpp, requests_drain.cpp
@@ -237,7 +237,6 @@ class Coordinator {
   };
   std::optional<QuietWait> quiet_wait_;
   DecisionLog decisions_;
-  Time plan_taken_at_{};
   // Pins that an agent refuses as its own configuration forbids them.
   std::set<PinKey> refused_;
 

@@ -218,7 +218,6 @@ void Coordinator::take(PlanAndMoves next, std::string reason) {
   date_pins(record);
 
   record_ = std::make_shared<const PlanRecord>(std::move(record));
-  plan_taken_at_ = parts_.clock.now();
   broadcast_.publish(record_->plan, parts_.clock.now());
   recent_.push_back(record_);
   if (recent_.size() > kRecentPlans)

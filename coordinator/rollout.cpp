@@ -130,7 +130,7 @@ RolloutSight Coordinator::rollout_sight() const {
     if (std::ranges::any_of(wave->racks,
                             [&](const std::string& rack) { return counts_for(rack, node); }))
       look_at_node(topology_.name_of(node), sight);
-  sight.astray = flows_astray(*wave);
+  look_for_strays(*wave, sight);
   return sight;
 }
 
@@ -176,9 +176,11 @@ bool Coordinator::leads_as(CableId seen, const Path& path) const {
   return seen == path.up || one.leaf != other.leaf || (path.spread && one.spine == other.spine);
 }
 
-// Flows that were seen on another uplink than their pin's for longer than a plan takes to be seen.
-std::string Coordinator::flows_astray(const Wave& wave) const {
-  const Time settled = plan_taken_at_ + 2 * settings_.broadcast.report_interval;
+// Flows that were seen on another uplink than their pin's, since the pin must have been seen to
+// lead them. Each by its own pin: a plan for others says nothing of it.
+void Coordinator::look_for_strays(const Wave& wave, RolloutSight& sight) const {
+  const Time now = parts_.clock.now();
+  const WallTime wall = parts_.clock.wall();
   std::size_t count = 0;
   std::string example;
   std::size_t subflow = 0;
@@ -188,21 +190,28 @@ std::string Coordinator::flows_astray(const Wave& wave) const {
       const Unit& unit = planning_.units[planning_.problem.unit_of_subflow[subflow]];
       const CableId seen = flow.observed[planning_.subflow_of[subflow]];
       if (!unit.pinnable || subflow >= routing_.size() || !routing_[subflow].crosses_core() ||
-          !seen.valid() || leads_as(seen, routing_[subflow]) ||
+          !seen.valid() ||
           std::ranges::none_of(topology_.racks_of(unit.node), [&](const std::string& rack) {
             return std::ranges::find(wave.racks, rack) != wave.racks.end();
           }))
         continue;
       const auto known = flows_.subflows().find(flow.subflows[planning_.subflow_of[subflow]]);
-      if (known == flows_.subflows().end() || known->second.last_active <= settled)
+      const std::optional<WallTime> pinned = since(topology_.name_of(unit.node), unit.steering);
+      // A report that was under way when it was pinned, and the next one, may tell of before.
+      if (known == flows_.subflows().end() || !pinned ||
+          known->second.observed_at <=
+              now - (wall - *pinned) + 2 * settings_.broadcast.report_interval)
+        continue;
+      ++sight.followed;
+      if (leads_as(seen, routing_[subflow]))
         continue;
       ++count;
       if (example.empty())
         example = fmt::format("{} by {}", to_string(known->first), topology_[seen].leaf_port);
     }
   }
-  return count == 0 ? std::string()
-                    : fmt::format("{} flows run elsewhere than their pins say: {}", count, example);
+  if (count > 0)
+    sight.astray = fmt::format("{} flows run elsewhere than their pins say: {}", count, example);
 }
 
 }  // namespace heddle

@@ -252,7 +252,8 @@ std::optional<std::string> Rollout::begin(Wave& wave, const RolloutSight& sight,
 
 std::optional<std::string> Rollout::watch(Wave& wave, const RolloutSight& sight, Time now) {
   note_since(not_held_since_, !sight.not_held.empty(), now);
-  note_since(astray_since_, !sight.astray.empty(), now);
+  if (sight.followed > 0)
+    note_since(astray_since_, !sight.astray.empty(), now);
   judge(sight, now);
   std::string failed;
   for (const Gate& gate : gates_) {
@@ -333,13 +334,16 @@ void Rollout::judge(const RolloutSight& sight, Time now) {
   };
   gates_.push_back({"agents", sight.trouble.empty() ? Verdict::good : Verdict::bad,
                     sight.trouble.empty() ? "all are heard and well" : sight.trouble});
-  Gate drift{"drift", Verdict::good, "every pin is held, and flows follow them"};
+  Gate drift{"drift", Verdict::good,
+             sight.followed > 0 ? "every pin is held, and flows follow them"
+                                : "every pin is held; no flow's way is seen just now"};
   if (!sight.not_held.empty() || !sight.astray.empty()) {
     drift.seen = sight.not_held.empty() ? sight.astray
                  : sight.astray.empty() ? sight.not_held
                                         : sight.not_held + "; " + sight.astray;
-    drift.verdict =
-        lasting(not_held_since_) || lasting(astray_since_) ? Verdict::bad : Verdict::good;
+    drift.verdict = lasting(not_held_since_) || (!sight.astray.empty() && lasting(astray_since_))
+                        ? Verdict::bad
+                        : Verdict::good;
   }
   gates_.push_back(std::move(drift));
 }

@@ -75,8 +75,11 @@ struct RolloutSight {
   std::string not_held;
   // What is wrong with their agents, and does not pass by itself: a conflict, pins that fail.
   std::string trouble;
-  // Flows that run elsewhere than their pins say.
+  // Flows that run elsewhere than their pins say, and how many flows of the wave were seen at all
+  // since they were pinned. Where none was, nothing is known of any: those that were astray may
+  // still be.
   std::string astray;
+  std::size_t followed{};
 };
 
 class Rollout {

@@ -203,7 +203,7 @@ void FlowTable::merge(const std::string& node, const Observer& observer, const F
 
   if (delta.bytes.value > 0) {
     flow.last_active = flow.last_sent = now;
-    locate(node, delta, flow);
+    locate(node, delta, now, flow);
   }
   flow.reset = flow.reset || delta.reset;
   flow.message_length = std::max(flow.message_length, delta.message_length);
@@ -304,7 +304,8 @@ Vantage FlowTable::vantage(const std::string& node, const Subflow& flow) const {
   return Vantage::elsewhere;
 }
 
-void FlowTable::locate(const std::string& node, const FlowDelta& delta, Subflow& flow) const {
+void FlowTable::locate(const std::string& node, const FlowDelta& delta, Time now,
+                       Subflow& flow) const {
   if (delta.out_port.empty() || !flow.source.valid())
     return;
   const std::optional<LeafId> leaf = topology_.find_leaf(node);
@@ -316,6 +317,7 @@ void FlowTable::locate(const std::string& node, const FlowDelta& delta, Subflow&
     if (const std::optional<CableId> cable = topology_.cable_at(*leaf, delta.out_port)) {
       flow.entry = id;
       flow.observed_up = *cable;
+      flow.observed_at = now;
     }
     return;
   }

@@ -101,6 +101,7 @@ struct Subflow {
   NicId destination;
   AttachmentId entry;  // where it enters the fabric: the first, or the one of the leaf that sees it
   CableId observed_up;  // the uplink that the source leaf sent it through last; not valid: not seen
+  Time observed_at;     // when that was seen
   // Since it appeared, by the most trusted observer there was at each time.
   Bytes bytes;
   Bytes message_length;  // the longest seen; 0: none
@@ -175,7 +176,7 @@ class FlowTable {
              Time now);
   static void own(const std::string& node, const FlowDelta& delta, Subflow& flow);
   static void label(const std::string& node, const FlowDelta& delta, Subflow& flow);
-  void locate(const std::string& node, const FlowDelta& delta, Subflow& flow) const;
+  void locate(const std::string& node, const FlowDelta& delta, Time now, Subflow& flow) const;
   void note_onset(Subflow& flow, Time begin) const;
   std::optional<Rate> rate(const Sighting& sighting) const;
   Duration memory(const Subflow& flow) const;

@@ -132,6 +132,7 @@ struct FakeAgent {
   std::uint64_t links{};       // the state that was told last
   std::string broken_port;     // pins to it cannot be installed
   std::string forbidden_port;  // its own configuration forbids pins of what comes in there
+  bool ignores_pins{};         // they are installed, and lead nothing
   bool can_steer{true};
   std::string enforcer{};  // of a host or a spine: "srv6"; empty: none
   std::vector<LocalSegment> segments{};
@@ -520,7 +521,8 @@ class FakeCluster final : public MessagePort {
       if (const auto* list = std::get_if<SegmentList>(&at_host->target))
         return segment_path(entry, list->segments.front(), exit);
     const FakeAgent& agent = agents.at(topology[leaf].name);
-    if (const Pin* pin = agent.find(ByPortAndDestination{topology[entry].leaf_port, destination}))
+    if (const Pin* pin = agent.find(ByPortAndDestination{topology[entry].leaf_port, destination});
+        pin != nullptr && !agent.ignores_pins)
       return led(*topology.cable_at(leaf, std::get<PortTableRoute>(pin->target).out_port));
     // A hash that puts several on one uplink, among those that lead there.
     const auto& cables = topology[leaf].cables;

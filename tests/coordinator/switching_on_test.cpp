@@ -251,6 +251,34 @@ TEST_F(SwitchingOn, SafetyRule11AWaveThatStopsSomeFlowsOfAJobIsTurnedBackAndName
   }
 }
 
+// A leaf whose hardware lets pins lead nothing, while others get new pins all the time.
+TEST_F(SwitchingOn, FlowsBesideTheirPinsFailAWaveWhoeverIsPinnedMeanwhile) {
+  cluster.settings.rollout.required = true;
+  cluster.pace = [](const FlowSpec&) { return 2e6; };
+  cluster.agents.at("leaf1").ignores_pins = true;
+  cluster.start();
+  ASSERT_EQ(
+      order("rollout start", {"--wave", "1", "rack2", "rack3", "rack4", "--wave", "20", "rack1"}),
+      0);
+  ASSERT_TRUE(await_wave(2, "soaking", 60s)) << rollout();
+  const std::uint64_t plans = cluster.history.plans.size();
+  const auto turned_back = [&] {
+    return to_string(cluster.store.rollout.waves[1].state) == std::string("rolled-back");
+  };
+  // A job that comes and goes behind leaf 2, with another destination each second.
+  for (int second = 0; second < 10 && !turned_back(); ++second) {
+    cluster.flows.push_back({2, 1 + second % 4, 3 + second % 2, 1 + second / 2 % 4});
+    cluster.advance(1s);
+  }
+  EXPECT_GT(cluster.history.plans.size(), plans + 3) << "nobody was pinned meanwhile";
+  ASSERT_TRUE(turned_back()) << rollout();
+  EXPECT_NE(rollout()["why"].get<std::string>().find("gate drift: "), std::string::npos)
+      << rollout()["why"];
+  EXPECT_NE(rollout()["why"].get<std::string>().find("flows run elsewhere than their pins say"),
+            std::string::npos)
+      << rollout()["why"];
+}
+
 // Killed and started again in every state; each time the same racks are steered before and after,
 // no other is for a moment, and in the end all are.
 TEST_F(SwitchingOn, ACoordinatorKilledInAnyStateOfARollOutGoesOn) {

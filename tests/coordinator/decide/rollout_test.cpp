@@ -27,6 +27,7 @@ class RolloutTest : public testing::Test {
                                  .hosts = {"h1-1", "h2-1"},
                                  .seen_by = {"h1-1", "leaf1"}}}},
                       .hosts = {{"h1-1", {.retransmissions = 0, .out_of_sequence = 0}}}};
+    sight.followed = 1;
   }
   Rollout started(std::vector<Wave> waves) {
     Rollout rollout(config, {}, now);
@@ -145,6 +146,26 @@ TEST_F(RolloutTest, AgentTroubleAndLastingDriftFailAWave) {
                                         : "gate drift: leaf1: foreign routes"));
     EXPECT_FALSE(rollout.allows("rack1"));
     sight.trouble.clear();
+    sight.astray.clear();
+  }
+}
+
+// Each of its flows was pinned anew in the middle, so that for two seconds none tells anything.
+TEST_F(RolloutTest, DriftGoesOnWhereNoFlowCouldBeLookedAt) {
+  for (const bool looked_at : {false, true}) {
+    Rollout rollout = started({{.racks = {"rack1"}, .soak = 20s}});
+    run(rollout, 7);
+    sight.astray = "1 flow by up1";
+    run(rollout, 1);
+    sight.astray.clear();
+    sight.followed = looked_at ? 1 : 0;
+    EXPECT_EQ(run(rollout, 2), "");
+    EXPECT_EQ(rollout.gates().back().verdict, Verdict::good) << "nothing is astray just now";
+    EXPECT_THAT(rollout.gates().back().seen,
+                HasSubstr(looked_at ? "flows follow" : "no flow's way is seen"));
+    sight.followed = 1;
+    sight.astray = "1 flow by up1";
+    EXPECT_EQ(run(rollout, 2).find("gate drift: 1 flow by up1") != std::string::npos, !looked_at);
     sight.astray.clear();
   }
 }
