@@ -244,7 +244,7 @@ TEST(SafetyRule1, OthersThingsInOurTableOfMarksStopUsAndStay) {
   const std::map<std::string, std::string> deeds = {
       {"add chain inet heddle-205 theirs", "chain theirs in"},
       {"add set inet heddle-205 theirs { type mark; }", "set theirs in"},
-      {"add rule inet heddle-205 marking counter", "a rule in chain marking in"},
+      {"add rule inet heddle-205 marking accept", "a rule in chain marking in"},
       {"add counter inet heddle-205 theirs", "objects or flowtables (1) in"},
       {"add element inet heddle-205 flows { * : 7 }", "an element without a key in set flows in"},
       {"add element inet heddle-205 ports { eth7 }", "port eth7 in"},
