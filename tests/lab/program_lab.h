@@ -120,12 +120,13 @@ struct Leaf {
       must(leaf.set_sysctl(setting, "0"));
     must(leaf.set_sysctl("net/ipv4/ip_forward", "1"));
     must(leaf.set_sysctl("net/ipv6/conf/all/forwarding", "1"));
-    // IPv6 forgets the addresses of a link that is set down; the far ends are to come back whole,
-    // and to answer at once: while an address is tried for duplicates, for a second, nobody does.
+    // IPv6 forgets the addresses of a link that is set down; the far ends are to come back whole.
     must(beyond.set_sysctl("net/ipv6/conf/all/keep_addr_on_down", "1"));
     must(beyond.set_sysctl("net/ipv6/conf/default/keep_addr_on_down", "1"));
-    must(beyond.set_sysctl("net/ipv6/conf/all/accept_dad", "0"));
-    must(beyond.set_sysctl("net/ipv6/conf/default/accept_dad", "0"));
+    // While an address is tried for duplicates, for a second, nobody asks from it or answers.
+    for (const NetNamespace* space : {&leaf, &beyond})
+      for (const char* which : {"all", "default"})
+        must(space->set_sysctl(fmt::format("net/ipv6/conf/{}/accept_dad", which), "0"));
     for (int s = 1; s <= uplinks; ++s)
       cable(uplink(s), "s" + std::to_string(s), network(s));
     for (int p = 1; p <= 2; ++p)
