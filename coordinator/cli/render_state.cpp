@@ -112,14 +112,9 @@ std::string agent_troubles(const Json& agent) {
   if (const Json& conflict = member(agent, "conflict");
       conflict.is_string() && !text(conflict).empty())
     out += fmt::format("  {}: conflict: {}\n", name, text(conflict));
-  for (const Json& pin : elements(agent, "failed")) {
-    // It is in the kernel, and that is not enough: the reason says it.
-    const std::string reason = text(member(pin, "reason"));
-    const bool there = reason.starts_with("not effective") || reason.starts_with("not offloaded");
-    out += fmt::format("  {}: {}{}: {} ({})\n", name,
-                       there ? "" : "not installed: ", text(member(pin, "unit")), reason,
-                       text(member(pin, "code")));
-  }
+  for (const Json& pin : elements(agent, "failed"))
+    out += fmt::format("  {}: not held: {}: {} ({})\n", name, text(member(pin, "unit")),
+                       text(member(pin, "reason")), text(member(pin, "code")));
   for (const auto& [list, kind] :
        {std::pair("enforcers", "enforcer"), std::pair("sources", "flow source")})
     for (const Json& part : elements(agent, list))
