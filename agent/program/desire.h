@@ -52,7 +52,4 @@ Desire desire(const DesireInput& input);
 // Whether all that a held pin consists of is there.
 bool holds(const SteeringTables& installed, const Desire::Held& held);
 
-// What is installed, told as the pins that would lead to it.
-std::vector<Pin> pins_of(const SteeringTables& installed, const MainView& view);
-
 }  // namespace heddle

@@ -289,13 +289,17 @@ void MainView::for_each_hop(const Entry& entry, Visit visit) const {
   }
 }
 
+bool MainView::drops(const Entry& entry) const {
+  const auto object = next_hops_.find(entry.next_hop_id);
+  return object != next_hops_.end() && object->second.blackhole;
+}
+
 const MainView::Entry* MainView::live(const Entries& entries) const {
   for (const Entry& entry : entries) {
-    // What drops packets takes them as surely as what leads them on.
-    const auto object = next_hops_.find(entry.next_hop_id);
-    bool alive = !entry.unicast || (object != next_hops_.end() && object->second.blackhole);
+    bool alive = !entry.unicast;
     for_each_hop(entry, [&](const Hop& hop) { alive = alive || usable(hop); });
-    if (alive)
+    // What drops packets takes them as surely as what leads them on.
+    if (alive || drops(entry))
       return &entry;
   }
   return nullptr;

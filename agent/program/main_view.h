@@ -100,6 +100,7 @@ class MainView {
   void for_each_hop(const Entry& entry, Visit visit) const;
   // The entry that the kernel would use for a destination, looking no further than `longest` bits.
   const Entry* find(const IpAddress& destination, std::uint8_t longest = 128) const;
+  bool drops(const Entry& entry) const;
   const Entry* live(const Entries& entries) const;
   std::set<std::uint32_t> offering(const Entry* entry) const;
   Effect merge(const RouteEvent& event);

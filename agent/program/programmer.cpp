@@ -9,6 +9,7 @@
 #include "agent/program/desire.h"
 #include "agent/program/egress_watch.h"
 #include "agent/program/idle_next_hops.h"
+#include "agent/program/installed_pins.h"
 #include "agent/program/main_view.h"
 #include "agent/program/own_segments.h"
 #include "agent/program/prerequisites.h"
