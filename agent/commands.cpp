@@ -74,47 +74,6 @@ void sweep_and_print(const FilterSweep& sweep) {
     fmt::print("removed {} filters that counted flows\n", filters);
 }
 
-}  // namespace
-
-ExitCode explain(const Error& error) {
-  fmt::print(stderr, "heddle-agent: {}\n", error.message);
-  switch (error.code) {
-    case Errc::permission:
-      return kNotPermitted;
-    case Errc::duplicate:
-      return kAgentRuns;
-    default:
-      return kFailed;
-  }
-}
-
-AgentConfig config_by_record(const Error& unreadable, const std::string& boot_id) {
-  AgentConfig config;
-  const std::string first_line = unreadable.message.substr(0, unreadable.message.find('\n'));
-  fmt::print(stderr, "heddle-agent: {}; going on with the record in {}\n", first_line,
-             config.state_dir.string());
-  // A damaged record proves nothing to be ours; what needs it says so.
-  if (const auto ranges = recorded_ranges(config.state_dir.string(), boot_id))
-    config.routing = *ranges;
-  return config;
-}
-
-ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
-                       const FilterSweep& sweep) {
-  const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
-  if (agent_runs(lock)) {
-    return explain(
-        {Errc::duplicate,
-         "an agent is running and would put its pins back; use \"heddle-agent disable\""});
-  }
-  if (!lock)
-    return explain(lock.error());
-  sweep_and_print(sweep);
-  return flush_and_print(kernel, ownership, config.routing, FlushScope::everything);
-}
-
-namespace {
-
 // What is still to be done once the switch is turned as far as that goes.
 ExitCode remove_pins(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
                      const DisableSwitch& off_switch, const Result<void>& kept) {
@@ -154,6 +113,43 @@ ExitCode remove_pins(RouteKernel& kernel, OwnershipStore& ownership, const Agent
 }
 
 }  // namespace
+
+ExitCode explain(const Error& error) {
+  fmt::print(stderr, "heddle-agent: {}\n", error.message);
+  switch (error.code) {
+    case Errc::permission:
+      return kNotPermitted;
+    case Errc::duplicate:
+      return kAgentRuns;
+    default:
+      return kFailed;
+  }
+}
+
+AgentConfig config_by_record(const Error& unreadable, const std::string& boot_id) {
+  AgentConfig config;
+  const std::string first_line = unreadable.message.substr(0, unreadable.message.find('\n'));
+  fmt::print(stderr, "heddle-agent: {}; going on with the record in {}\n", first_line,
+             config.state_dir.string());
+  // A damaged record proves nothing to be ours; what needs it says so.
+  if (const auto ranges = recorded_ranges(config.state_dir.string(), boot_id))
+    config.routing = *ranges;
+  return config;
+}
+
+ExitCode flush_command(RouteKernel& kernel, OwnershipStore& ownership, const AgentConfig& config,
+                       const FilterSweep& sweep) {
+  const Result<AgentLock> lock = AgentLock::take(config.run_dir.string());
+  if (agent_runs(lock)) {
+    return explain(
+        {Errc::duplicate,
+         "an agent is running and would put its pins back; use \"heddle-agent disable\""});
+  }
+  if (!lock)
+    return explain(lock.error());
+  sweep_and_print(sweep);
+  return flush_and_print(kernel, ownership, config.routing, FlushScope::everything);
+}
 
 ExitCode disable_command(RouteKernel& kernel, OwnershipStore& ownership,
                          const AgentConfig& config) {

@@ -1,4 +1,5 @@
-// What the commands do to a leaf's pins when the disk of the state directory fails.
+// What is commanded on a machine without a coordinator, also when the disk of the state directory
+// fails or the configuration is another than the one that the agent runs by.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,13 +20,15 @@ using ::testing::HasSubstr;
 class ObeyingKernel final : public FakeKernel {
  public:
   Result<KernelState> read_ours() override {
-    if (agent_watches != nullptr && agent_watches->disabled()) {
+    if (++looks >= obeys_at && agent_watches != nullptr && agent_watches->disabled()) {
       std::erase_if(state.routes, [](const KernelRoute& route) { return route.table != kMain; });
       obeyed = true;
     }
     return state;
   }
   const DisableSwitch* agent_watches{};
+  int obeys_at{1};  // the look before which it does
+  int looks{};
   bool obeyed{};
 };
 
@@ -107,6 +110,18 @@ TEST_F(DisableCommand, IsObeyedByARunningAgentAlsoIfTheSwitchCannotBeKept) {
   EXPECT_TRUE(kernel.pins().empty());
   EXPECT_EQ(enable_command(config), kOk);
   EXPECT_FALSE(seen_by_agent.disabled());
+}
+
+TEST_F(DisableCommand, AwaitsThePinsOfAnAgentThatStartedWithOtherRanges) {
+  config.routing.table_base += 5000;  // written since, and waits for a restart
+  const auto lock = AgentLock::take(config.run_dir.string());
+  ASSERT_TRUE(lock);
+  const DisableSwitch seen_by_agent = off_switch();
+  kernel.agent_watches = &seen_by_agent;
+  kernel.obeys_at = 3;
+  EXPECT_EQ(disable(record), "");
+  EXPECT_EQ(code, kOk);
+  EXPECT_EQ(kernel.looks, 3) << "not before they are gone";
 }
 
 // Neither directory takes it: an agent that runs would put back what is taken from under it.
