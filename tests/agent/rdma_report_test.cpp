@@ -22,16 +22,7 @@ constexpr std::uint64_t kMany = 2048 * kGiB;
 // One device with one queue pair, connected at 0 s; each call looks one second later.
 class RdmaReport : public ::testing::Test {
  protected:
-  RdmaReport() {
-    inventory_.connected(std::vector<QpConnection>{{.device = 3,
-                                                    .qpn = 178,
-                                                    .remote_qpn = 200,
-                                                    .destination = IpAddress::v4(10, 2, 1, 2),
-                                                    .flow_label = 0,
-                                                    .port = 1,
-                                                    .gid_index = 1,
-                                                    .when = Time{}}});
-  }
+  RdmaReport() { inventory_.connected(std::vector{test::connection(178, 200, Time{})}); }
 
   // What a look finds where the pair's counter says so much; without a value it has none.
   static RdmaLook sight(std::optional<std::uint64_t> bytes, std::vector<std::uint32_t> of = {178}) {

@@ -158,4 +158,17 @@ inline QueuePair connected(std::uint32_t device, std::uint32_t qpn, std::uint32_
           .pid = pid};
 }
 
+// To 10.2.1.2, of the device and port that connected() is of in most tests.
+inline QpConnection connection(std::uint32_t qpn, std::uint32_t remote, Time when,
+                               std::uint32_t label = 0) {
+  return {.device = 3,
+          .qpn = qpn,
+          .remote_qpn = remote,
+          .destination = IpAddress::v4(10, 2, 1, 2),
+          .flow_label = label,
+          .port = 1,
+          .gid_index = 1,
+          .when = when};
+}
+
 }  // namespace heddle::test

@@ -38,17 +38,6 @@ CmId connection(std::uint32_t qpn, std::uint16_t here, std::uint16_t there) {
           .destination = SocketAddress{kThere, there}};
 }
 
-QpConnection made(std::uint32_t qpn, std::uint32_t remote, Time when, std::uint32_t label = 0) {
-  return {.device = 3,
-          .qpn = qpn,
-          .remote_qpn = remote,
-          .destination = kThere,
-          .flow_label = label,
-          .port = 1,
-          .gid_index = 1,
-          .when = when};
-}
-
 TEST(RdmaInventory, AConnectedQueuePairHasAnAddressAndASourcePortButNoPeerOfItsOwn) {
   RdmaInventory inventory;
   const RdmaView view = inventory.update(look_at({connected(3, 178, 200, 197)}), at(1));
@@ -67,7 +56,7 @@ TEST(RdmaInventory, AConnectedQueuePairHasAnAddressAndASourcePortButNoPeerOfItsO
 
 TEST(RdmaInventory, KnowsThePeerThatTheKernelWasSeenToConnect) {
   RdmaInventory inventory;
-  inventory.connected(std::vector{made(178, 200, at(0), 0x12345)});
+  inventory.connected(std::vector{test::connection(178, 200, at(0), 0x12345)});
   const RdmaView view = inventory.update(look_at({connected(3, 178, 200, 197)}), at(1));
   const KnownQueuePair& pair = view.queue_pairs.at(0);
   EXPECT_EQ(pair.peer, kThere);
@@ -79,7 +68,7 @@ TEST(RdmaInventory, KnowsThePeerThatTheKernelWasSeenToConnect) {
 
 TEST(RdmaInventory, AConnectionToAnotherPeerIsOfAnEarlierQueuePair) {
   RdmaInventory inventory;
-  inventory.connected(std::vector{made(178, 201, at(0))});
+  inventory.connected(std::vector{test::connection(178, 201, at(0))});
   EXPECT_FALSE(
       inventory.update(look_at({connected(3, 178, 200, 197)}), at(1)).queue_pairs.at(0).peer);
 }
@@ -114,7 +103,7 @@ TEST(RdmaInventory, KnowsThePeerOfAConnectionByRdmaCmAtEitherEnd) {
 
 TEST(RdmaInventory, TheKernelIsBelievedBeforeRdmaCm) {
   RdmaInventory inventory;
-  inventory.connected(std::vector{made(178, 200, at(0))});
+  inventory.connected(std::vector{test::connection(178, 200, at(0))});
   RdmaLook look = look_at({connected(3, 178, 200, 197)});
   look.cm_ids = {connection(178, 40'001, 18'515)};
   EXPECT_EQ(inventory.update(look, at(1)).queue_pairs.at(0).origin, PeerOrigin::kernel);
@@ -143,9 +132,9 @@ TEST(RdmaInventory, ANumberThatAnotherProcessUsesAgainIsAnotherQueuePair) {
 // Between two looks a process made, ended and made again: all numbers are the same.
 TEST(RdmaInventory, AQueuePairThatWasConnectedAgainIsAnother) {
   RdmaInventory inventory;
-  inventory.connected(std::vector{made(178, 200, at(0))});
+  inventory.connected(std::vector{test::connection(178, 200, at(0))});
   inventory.update(look_at({connected(3, 178, 200, 197)}), at(1));
-  inventory.connected(std::vector{made(178, 200, at(2))});
+  inventory.connected(std::vector{test::connection(178, 200, at(2))});
   const auto again = inventory.update(look_at({connected(3, 178, 200, 197)}), at(3));
   EXPECT_EQ(again.queue_pairs.at(0).first_seen, at(2));
 }

@@ -326,14 +326,7 @@ TEST_F(RdmaObserverTest, TakesNoMoreThanATwentiethOfTheTimeForLooking) {
 TEST_F(RdmaObserverTest, LooksSoonWhenAQueuePairWasConnected) {
   kernel.takes = milliseconds(500);
   look();
-  const std::vector<QpConnection> made{{.device = 3,
-                                        .qpn = 178,
-                                        .remote_qpn = 200,
-                                        .destination = IpAddress::v4(10, 2, 1, 2),
-                                        .flow_label = 0,
-                                        .port = 1,
-                                        .gid_index = 0,
-                                        .when = clock.now()}};
+  const std::vector<QpConnection> made{test::connection(178, 200, clock.now())};
   clock.pass(seconds(1));
   observer->look(clock.now(), made);
   EXPECT_EQ(kernel.looks, 1);
