@@ -122,10 +122,6 @@ RolloutSight Coordinator::rollout_sight() const {
     sight.measures.hosts[host] = errors_.rates(host, rollout_.since(), now);
   sight.measures.remains = remains_of(flows_, prediction_, before.jobs, watch);
   sight.measures.unheard = unheard_of(flows_, before.jobs, watch);
-  for (const auto& [name, job] : before.jobs)
-    for (const std::string& node : job.seen_by)
-      if (!reports(node))
-        sight.measures.unheard.insert(node);
   for (const NodeId node : topology_.nodes())
     if (std::ranges::any_of(wave->racks,
                             [&](const std::string& rack) { return counts_for(rack, node); }))
